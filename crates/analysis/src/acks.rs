@@ -1,4 +1,4 @@
-//! Acknowledgments of one flow's data: how many, for how many bytes, and why they came late.
+//! Acknowledgments of one flow's data: how many, for how many bytes, and why they were late.
 //!
 //! They travel in the reverse flow and are taken where the receiver makes them (point 4, else 3), or
 //! where they arrive when only the sender is on this host (point 6, else 5).
@@ -8,7 +8,7 @@ use sockscope_record::{Direction, Point, tcp_flags};
 use crate::curve::{Cursor, Curve};
 use crate::flow_curves::FlowCurves;
 use crate::record_loss_times::Losses;
-use crate::{AckDelayCause, AckSummary, ConnectionStore, Distribution, FlowStore, Pass};
+use crate::{AckDelayCause, AckSummary, ConnectionStore, Distribution, FlowStore, Passage};
 
 /// An acknowledgment this long after its data is late: well above a busy receiver's softirq delay.
 pub(crate) const LATE_NS: u64 = 10_000_000;
@@ -36,7 +36,7 @@ pub enum AckNews {
     /// (RFC 5681 §2) or a window update.
     Repeats,
     /// Nothing. It has another reason: data of its own, its sender's SYN or FIN, or it answers that of the
-    /// other end; or it is the first one seen of a connection joined on its way.
+    /// other end; or it is the first one seen of a connection that was open before the recording.
     Nothing,
 }
 
@@ -46,9 +46,9 @@ pub enum AckNews {
 pub fn acknowledgments(
     store: &ConnectionStore,
     direction: Direction,
-) -> impl Iterator<Item = (&Pass, AckNews)> {
-    let with_bytes = store.flow(direction).passes.iter().flatten().filter(|pass| pass.len > 0);
-    let ends = with_bytes.map(Pass::end);
+) -> impl Iterator<Item = (&Passage, AckNews)> {
+    let with_bytes = store.flow(direction).passages.iter().flatten().filter(|pass| pass.len > 0);
+    let ends = with_bytes.map(Passage::end);
     read(store, direction, Reader::new(store, direction, ends.max().unwrap_or(0), 0))
 }
 
@@ -56,14 +56,14 @@ fn read(
     store: &ConnectionStore,
     direction: Direction,
     mut reader: Reader,
-) -> impl Iterator<Item = (&Pass, AckNews)> {
+) -> impl Iterator<Item = (&Passage, AckNews)> {
     let is_ack =
-        |pass: &&Pass| pass.tcp_flags & (tcp_flags::ACK | tcp_flags::RST) == tcp_flags::ACK;
+        |pass: &&Passage| pass.tcp_flags & (tcp_flags::ACK | tcp_flags::RST) == tcp_flags::ACK;
     let acks = acks_of(store.reverse(direction)).iter().filter(is_ack);
     acks.map(move |pass| (pass, reader.news(pass)))
 }
 
-fn acks_of(reverse: &FlowStore) -> &[Pass] {
+fn acks_of(reverse: &FlowStore) -> &[Passage] {
     reverse.at(point_of(reverse))
 }
 
@@ -83,14 +83,14 @@ fn point_of(reverse: &FlowStore) -> Point {
 struct Reader {
     /// Position after the last byte of the flow.
     data_end: u64,
-    /// When its FIN came, as far as that was seen; `None` once an acknowledgment may have answered it.
+    /// When its FIN arrived, as far as that was seen; `None` once an acknowledgment may have answered it.
     fin_ns: Option<u64>,
     /// Furthest position acknowledged; `None` while that is not known.
     acknowledged: Option<u64>,
 }
 
 impl Reader {
-    /// No FIN came before `since_ns`.
+    /// No FIN arrived before `since_ns`.
     fn new(store: &ConnectionStore, direction: Direction, data_end: u64, since_ns: u64) -> Self {
         let flow = store.flow(direction);
         Self {
@@ -101,14 +101,14 @@ impl Reader {
         }
     }
 
-    fn news(&mut self, pass: &Pass) -> AckNews {
+    fn news(&mut self, pass: &Passage) -> AckNews {
         // A FIN takes one number of its own, beyond the data; a live trace does not count it.
         let reached = pass.acknowledged().min(self.data_end);
         let known = self.acknowledged;
         self.acknowledged = known.max(Some(reached));
         let answers_fin = reached == self.data_end
             && self.fin_ns.take_if(|fin_ns| *fin_ns <= pass.at_ns).is_some();
-        // Of a connection joined on its way nothing tells what came before.
+        // Of a connection open before the recording no record shows what was before.
         let Some(from) = known else { return AckNews::Nothing };
         if reached > from {
             return AckNews::Advances { from, to: reached };
@@ -122,7 +122,7 @@ impl Reader {
     }
 }
 
-/// When the first FIN from `since_ns` on came where it was seen last.
+/// When the first FIN from `since_ns` on arrived where it was seen last.
 fn fin_ns(flow: &FlowStore, since_ns: u64) -> Option<u64> {
     let points = Point::ALL[2..6].iter().rev();
     let mut fins = points.filter_map(|point| {
@@ -135,17 +135,17 @@ fn fin_ns(flow: &FlowStore, since_ns: u64) -> Option<u64> {
 
 /// No FIN can have come before this: a program closes when it has written the last byte.
 fn written_ns(curves: &FlowCurves, data_end: u64) -> u64 {
-    let last = curves.at(Point::SendEnqueue).runs.last().filter(|run| run.end() == data_end);
+    let last = curves.at(Point::SendEnqueue).seen.last().filter(|run| run.end() == data_end);
     last.map_or(0, |run| run.at_ns.saturating_sub(CLOCKS_NS))
 }
 
-/// Whether the delayed-ACK timer made an acknowledgment that left `delay_ns` after its last byte came, as
+/// Whether the delayed-ACK timer made an acknowledgment that left `delay_ns` after its last byte arrived, as
 /// nothing else can have: it carries neither data nor the end of the stream, and the program did not
 /// just read what it acknowledges, which sends window updates.
 ///
 /// RFC 9293 §3.8.6.3. Linux's timer runs for 40 ms at least; BSD's ticks every 200 ms, whenever the data
-/// came.
-pub(crate) fn is_timers(ack: &Pass, delay_ns: u64, has_just_read: bool) -> bool {
+/// arrived.
+pub(crate) fn is_timers(ack: &Passage, delay_ns: u64, has_just_read: bool) -> bool {
     let is_bare = ack.len == 0 && ack.tcp_flags & tcp_flags::FIN == 0;
     is_bare && !has_just_read && (LATE_NS..TIMER_NS_MAX).contains(&delay_ns)
 }
@@ -169,7 +169,7 @@ pub(crate) fn summarize(
 
 struct Tally<'a> {
     came: Cursor<'a>,
-    reads: &'a [Pass],
+    reads: &'a [Passage],
     last_read_ns: Option<u64>,
     losses: &'a Losses,
     /// Where acknowledgments are taken, and when the last one was.
@@ -185,7 +185,7 @@ struct Tally<'a> {
 }
 
 impl<'a> Tally<'a> {
-    fn new(curves: &'a FlowCurves, reads: &'a [Pass], losses: &'a Losses, point: Point) -> Self {
+    fn new(curves: &'a FlowCurves, reads: &'a [Passage], losses: &'a Losses, point: Point) -> Self {
         Self {
             came: Cursor::new(curves.at(Point::ReceiveEnqueue)),
             reads,
@@ -201,7 +201,7 @@ impl<'a> Tally<'a> {
         }
     }
 
-    fn take(&mut self, pass: &Pass, news: AckNews) {
+    fn take(&mut self, pass: &Passage, news: AckNews) {
         let right_edge = pass.window_edge();
         match news {
             AckNews::Advances { from, to } => {
@@ -216,7 +216,7 @@ impl<'a> Tally<'a> {
         self.last_ns = pass.at_ns;
     }
 
-    fn advance(&mut self, pass: &Pass, reached: u64, bytes: u64, window_opened: bool) {
+    fn advance(&mut self, pass: &Passage, reached: u64, bytes: u64, window_opened: bool) {
         self.summary.advancing += 1;
         self.summary.pure += u64::from(pass.len == 0);
         // One that was missed in between acknowledged a part of it, and maybe all that had come.
@@ -234,7 +234,7 @@ impl<'a> Tally<'a> {
         }
     }
 
-    fn cause(&mut self, pass: &Pass, delay_ns: u64, window_opened: bool) -> AckDelayCause {
+    fn cause(&mut self, pass: &Passage, delay_ns: u64, window_opened: bool) -> AckDelayCause {
         if pass.len > 0 || pass.tcp_flags & tcp_flags::FIN != 0 {
             return AckDelayCause::Piggyback;
         }
@@ -256,9 +256,9 @@ impl<'a> Tally<'a> {
     }
 
     /// When bytes that `ack` acknowledges were last read by then; acknowledgments come in order.
-    fn last_read(&mut self, ack: &Pass) -> Option<u64> {
+    fn last_read(&mut self, ack: &Passage) -> Option<u64> {
         let acknowledged = ack.acknowledged();
-        let is_before = |read: &Pass| read.at_ns <= ack.at_ns && read.offset < acknowledged;
+        let is_before = |read: &Passage| read.at_ns <= ack.at_ns && read.offset < acknowledged;
         let past = self.reads.partition_point(is_before);
         if let Some(read) = self.reads[..past].last() {
             self.last_read_ns = Some(read.at_ns);

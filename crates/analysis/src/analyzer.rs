@@ -17,8 +17,8 @@ use crate::record_buffer::{RecordBuffer, is_gone};
 use crate::record_loss_times::TraceLosses;
 use crate::timeline::by_start;
 use crate::{
-    Analysis, ConnectionStore, DropReasons, FlowStore, LossInterval, OfOthers, Pass, PointSummary,
-    TraceFacts,
+    Analysis, ConnectionStore, DropReasons, FlowStore, LossInterval, OfOthers, Passage,
+    PointSummary, TraceFacts,
 };
 
 /// Takes the records of one trace and says what they mean.
@@ -57,7 +57,7 @@ impl Stores {
     pub fn largest_flow(&self) -> Option<FlowId> {
         let carried = |flow: &FlowStore| {
             let last_seen = Point::ALL.into_iter().filter_map(|point| flow.at(point).last());
-            last_seen.map(Pass::end).max().unwrap_or(0)
+            last_seen.map(Passage::end).max().unwrap_or(0)
         };
         let flows = self.connections.iter().flat_map(|store| &store.flows);
         flows.max_by_key(|flow| (carried(flow), Reverse(flow.id))).map(|flow| flow.id)
@@ -244,7 +244,7 @@ impl Tally {
         let points = Point::ALL.map(|point| PointSummary {
             point,
             records: self.points[point.index()],
-            lost: facts.lost.points[point.index()],
+            missed: facts.missed.points[point.index()],
         });
         Analysis {
             facts,

@@ -25,7 +25,7 @@ pub(crate) struct BufferRequest {
 }
 
 impl BufferRequest {
-    /// Whether `wmem_max` or `rmem_max` cut the grant; what was not seen is not told.
+    /// Whether `wmem_max` or `rmem_max` cut the grant; a limit that was not seen is not reported.
     pub(crate) fn is_clipped(&self) -> bool {
         self.granted_bytes.is_some_and(|bytes| bytes < self.asked_bytes * GRANT_FACTOR)
     }

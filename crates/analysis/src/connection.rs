@@ -96,7 +96,7 @@ fn analyze_flow(
         retransmitted_bytes: traffic::retransmitted_bytes(flow, &curves),
         throughput_bytes_per_s: traffic::throughput(&curves),
         stages: stages::stages(store, &curves, end_ns),
-        lost_byte_delay_ns: stages::drop_gap_mean(&curves),
+        dropped_byte_delay_ns: stages::drop_gap_mean(&curves),
         ledger: ledger::sum(&timeline),
         acks: acks::summarize(store, direction, &curves, losses),
         bursts: traffic::bursts(flow, losses),
@@ -113,11 +113,11 @@ fn analyze_flow(
 }
 
 fn records(flow: &FlowStore) -> u64 {
-    let passes = flow.passes.iter().map(Vec::len).sum::<usize>();
+    let passes = flow.passages.iter().map(Vec::len).sum::<usize>();
     (passes + flow.events.len()) as u64
 }
 
-/// A datagram may be empty and is one all the same; a TCP segment without data is none of the flow's.
+/// A datagram may be empty and counts all the same; a TCP segment without data does not.
 fn segments(store: &ConnectionStore, flow: &FlowStore) -> u64 {
     let is_datagram = store.connection.protocol == Protocol::Udp;
     let taken = flow.at(Point::SendDequeue).iter();
@@ -125,6 +125,6 @@ fn segments(store: &ConnectionStore, flow: &FlowStore) -> u64 {
 }
 
 fn first_ns(flow: &FlowStore) -> Option<u64> {
-    let passes = flow.passes.iter().filter_map(|passes| passes.first().map(|pass| pass.at_ns));
+    let passes = flow.passages.iter().filter_map(|passes| passes.first().map(|pass| pass.at_ns));
     passes.chain(flow.events.first().map(|event| event.at_ns)).min()
 }

@@ -1,41 +1,41 @@
 //! Which bytes passed one point, and when each of them first did.
 //!
 //! A byte may pass a point several times (retransmission), and bytes may pass out of order. Only the
-//! first passage of a byte counts for queues and delays: a byte that was lost on its way stays, by
-//! this rule, in the stage where it was lost until its retransmission gets through. Where a record tells of the
-//! drop, `drop_gap` takes the byte out for that time.
+//! first passage of a byte counts for queues and delays: by this rule a dropped byte stays in the
+//! stage where it was dropped until its retransmission arrives. Where a record shows the drop, `drop_gap` takes the
+//! byte out for that time.
 
 use std::cmp::Reverse;
 
-use crate::Pass;
+use crate::Passage;
 use crate::ranges::{Range, RangeSet, are_in_order, minus, total, union};
 
-/// Bytes `[offset, offset + len)` passed a point for the first time at `at_ns`.
+/// Bytes `[offset, offset + len)` passed a point for the first time at `at_ns`, as a record shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Run {
+pub(crate) struct FirstPassage {
     pub at_ns: u64,
     pub offset: u64,
     pub len: u32,
-    /// Index of the pass that it is part of.
+    /// Index of the [`Passage`] that it is part of.
     pub pass: u32,
 }
 
-/// Bytes that passed a point unseen: their record was lost between two times.
+/// Bytes whose first passage is bounded by two times, because its record was missed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct LostRun {
+pub(crate) struct MissedPassage {
     pub offset: u64,
     pub end: u64,
     pub from_ns: u64,
     pub until_ns: u64,
 }
 
-/// A run, or a lost run at the last instant at which it can have happened.
+/// A first passage at its time, or a missed one at the last instant at which it can have been.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Passage {
+pub(crate) struct LatestPassage {
     pub at_ns: u64,
     pub offset: u64,
     pub end: u64,
-    /// False for a lost run: the time is a bound.
+    /// False for a missed one: the time is a bound.
     pub seen: bool,
 }
 
@@ -43,9 +43,9 @@ pub(crate) struct Passage {
 #[derive(Debug, Default)]
 pub(crate) struct Curve {
     /// By offset; no byte is in two of them.
-    pub runs: Vec<Run>,
-    /// By offset; no byte of `runs` is in them.
-    pub lost: Vec<LostRun>,
+    pub seen: Vec<FirstPassage>,
+    /// By offset; no byte of `seen` is in them.
+    pub missed: Vec<MissedPassage>,
     /// From this time on, until the end of the trace, it cannot be known what passed.
     pub unknown_from_ns: Option<u64>,
     /// From this time on, until the end of the trace, bytes beyond the last ones may have passed.
@@ -54,7 +54,7 @@ pub(crate) struct Curve {
     pub blind: Vec<Range>,
     /// Whether passages were left out because they were seen after that time.
     pub is_cut: bool,
-    /// Positions of `runs`, and of what passed at a time that was forgotten.
+    /// Positions of `seen`, and of what passed at a time that was forgotten.
     pub covered: Vec<Range>,
     /// Bytes of all passes, repeated ones included.
     pub passed_bytes: u64,
@@ -62,22 +62,22 @@ pub(crate) struct Curve {
     pub repeated_bytes: u64,
 }
 
-impl Run {
+impl FirstPassage {
     pub(crate) fn end(&self) -> u64 {
         self.offset + u64::from(self.len)
     }
 }
 
 impl Curve {
-    /// From passes in time order; those without bytes are no part of it.
-    pub(crate) fn of(passes: &[Pass]) -> Self {
+    /// From passages in time order; those without bytes are no part of it.
+    pub(crate) fn of(passes: &[Passage]) -> Self {
         let ranges = passes.iter().map(|pass| (pass.at_ns, pass.offset, pass.end()));
         Self::of_ranges(passes.len(), ranges)
     }
 
-    /// From `(at_ns, offset, end)` in time order; `pass` of a run is then the place in that order.
+    /// From `(at_ns, offset, end)` in time order; `pass` of each is then the place in that order.
     pub(crate) fn of_ranges(count: usize, ranges: impl Iterator<Item = (u64, u64, u64)>) -> Self {
-        let mut runs = Vec::with_capacity(count);
+        let mut seen = Vec::with_capacity(count);
         let mut covered = RangeSet::default();
         let mut passed_bytes = 0u64;
         for (index, (at_ns, offset, end)) in ranges.enumerate() {
@@ -85,27 +85,32 @@ impl Curve {
             passed_bytes = passed_bytes.saturating_add(end - offset);
             covered.insert(offset, end, |offset, end| {
                 // A pass is at most 4 GiB long, and there are fewer of them than 4 Gi.
-                runs.push(Run { at_ns, offset, len: (end - offset) as u32, pass: index as u32 });
+                seen.push(FirstPassage {
+                    at_ns,
+                    offset,
+                    len: (end - offset) as u32,
+                    pass: index as u32,
+                });
             });
         }
-        if !runs.is_sorted_by_key(|run| run.offset) {
-            runs.sort_by_key(|run| run.offset);
+        if !seen.is_sorted_by_key(|run| run.offset) {
+            seen.sort_by_key(|run| run.offset);
         }
         let covered = covered.into_ranges();
-        debug_assert!(runs.windows(2).all(|pair| pair[0].end() <= pair[1].offset));
-        debug_assert_eq!(runs.iter().map(|run| u64::from(run.len)).sum::<u64>(), total(&covered));
+        debug_assert!(seen.windows(2).all(|pair| pair[0].end() <= pair[1].offset));
+        debug_assert_eq!(seen.iter().map(|run| u64::from(run.len)).sum::<u64>(), total(&covered));
         let repeated_bytes = passed_bytes.saturating_sub(total(&covered));
-        Self { runs, covered, passed_bytes, repeated_bytes, ..Self::default() }
+        Self { seen, covered, passed_bytes, repeated_bytes, ..Self::default() }
     }
 
     /// Whether any byte was seen to pass.
     pub(crate) fn is_empty(&self) -> bool {
-        self.runs.is_empty()
+        self.seen.is_empty()
     }
 
     /// Whether no bytes passed that are known, be it that only a loss hides when.
     pub(crate) fn is_without_bytes(&self) -> bool {
-        self.covered.is_empty() && self.lost.is_empty()
+        self.covered.is_empty() && self.missed.is_empty()
     }
 
     /// Lowest position seen.
@@ -118,14 +123,14 @@ impl Curve {
         self.covered.last().map_or(0, |range| range.1)
     }
 
-    /// Runs and lost runs by offset.
-    pub(crate) fn passages(&self) -> impl Iterator<Item = Passage> + '_ {
-        let mut runs = self.runs.iter().map(Passage::of_run).peekable();
-        let mut lost = self.lost.iter().map(Passage::of_lost).peekable();
-        std::iter::from_fn(move || match (runs.peek(), lost.peek()) {
-            (Some(run), Some(gap)) if gap.offset < run.offset => lost.next(),
-            (None, _) => lost.next(),
-            _ => runs.next(),
+    /// All first passages by offset, each at the latest time that it can have.
+    pub(crate) fn latest(&self) -> impl Iterator<Item = LatestPassage> + '_ {
+        let mut seen = self.seen.iter().map(LatestPassage::of_seen).peekable();
+        let mut missed = self.missed.iter().map(LatestPassage::of_missed).peekable();
+        std::iter::from_fn(move || match (seen.peek(), missed.peek()) {
+            (Some(seen), Some(gap)) if gap.offset < seen.offset => missed.next(),
+            (None, _) => missed.next(),
+            _ => seen.next(),
         })
     }
 
@@ -133,10 +138,10 @@ impl Curve {
     /// passes that were not seen.
     pub(crate) fn without(&self, ranges: &[Range]) -> Self {
         let mut rest = Self { passed_bytes: self.passed_bytes, ..Self::default() };
-        for run in &self.runs {
+        for run in &self.seen {
             let first = ranges.partition_point(|range| range.1 <= run.offset);
             for (offset, end) in minus(&[(run.offset, run.end())], &ranges[first..]) {
-                rest.runs.push(Run { offset, len: (end - offset) as u32, ..*run });
+                rest.seen.push(FirstPassage { offset, len: (end - offset) as u32, ..*run });
             }
         }
         rest.covered = minus(&self.covered, ranges);
@@ -149,19 +154,19 @@ impl Curve {
     /// passed unseen between an earlier time and one after that makes it unknown from the earlier one on.
     pub(crate) fn forget_from(&mut self, from_ns: u64) {
         let mut from_ns = self.unknown_from_ns.map_or(from_ns, |known| known.min(from_ns));
-        self.covered = union(&self.covered, &self.lost_ranges());
-        let passages = self.runs.len() + self.lost.len();
-        self.lost.sort_by_key(|lost| Reverse(lost.until_ns));
-        self.lost.retain(|lost| {
-            let is_kept = lost.until_ns < from_ns;
+        self.covered = union(&self.covered, &self.missed_ranges());
+        let passages = self.seen.len() + self.missed.len();
+        self.missed.sort_by_key(|missed| Reverse(missed.until_ns));
+        self.missed.retain(|missed| {
+            let is_kept = missed.until_ns < from_ns;
             if !is_kept {
-                from_ns = from_ns.min(lost.from_ns);
+                from_ns = from_ns.min(missed.from_ns);
             }
             is_kept
         });
-        self.lost.sort_by_key(|lost| lost.offset);
-        self.runs.retain(|run| run.at_ns < from_ns);
-        self.is_cut |= self.runs.len() + self.lost.len() < passages;
+        self.missed.sort_by_key(|missed| missed.offset);
+        self.seen.retain(|run| run.at_ns < from_ns);
+        self.is_cut |= self.seen.len() + self.missed.len() < passages;
         self.unknown_from_ns = Some(from_ns);
     }
 
@@ -171,31 +176,31 @@ impl Curve {
             return;
         }
         debug_assert!(are_in_order(intervals));
-        let lost = &mut self.lost;
-        self.runs.retain(|run| {
+        let missed = &mut self.missed;
+        self.seen.retain(|run| {
             let next = intervals.partition_point(|times| times.1 < run.at_ns);
             let times = intervals.get(next).filter(|times| times.0 <= run.at_ns);
-            let forgotten = times.map(|&(from_ns, until_ns)| LostRun {
+            let forgotten = times.map(|&(from_ns, until_ns)| MissedPassage {
                 offset: run.offset,
                 end: run.end(),
                 from_ns,
                 until_ns,
             });
-            lost.extend(forgotten);
+            missed.extend(forgotten);
             forgotten.is_none()
         });
-        self.lost.sort_by_key(|lost| lost.offset);
+        self.missed.sort_by_key(|missed| missed.offset);
     }
 
     /// What holds of every curve: its passages are in order of position, and no byte passed first twice.
     pub(crate) fn is_sound(&self) -> bool {
-        self.runs.windows(2).all(|pair| pair[0].end() <= pair[1].offset)
-            && self.lost.is_sorted_by_key(|lost| lost.offset)
+        self.seen.windows(2).all(|pair| pair[0].end() <= pair[1].offset)
+            && self.missed.is_sorted_by_key(|missed| missed.offset)
     }
 
-    /// Positions of lost runs.
-    pub(crate) fn lost_ranges(&self) -> Vec<Range> {
-        self.lost.iter().map(|lost| (lost.offset, lost.end)).collect()
+    /// Positions of missed passages.
+    pub(crate) fn missed_ranges(&self) -> Vec<Range> {
+        self.missed.iter().map(|missed| (missed.offset, missed.end)).collect()
     }
 
     /// Whether more may have passed than positions show.
@@ -210,39 +215,39 @@ impl Curve {
 
     /// Times at which it is unknown what passed, until the end of the trace for the last one.
     pub(crate) fn unknown_ns(&self) -> impl Iterator<Item = Range> + '_ {
-        let lost = self.lost.iter().map(|lost| (lost.from_ns, lost.until_ns));
+        let missed = self.missed.iter().map(|missed| (missed.from_ns, missed.until_ns));
         let since = self.unknown_from_ns.into_iter().chain(self.open_ns);
-        lost.chain(self.blind.iter().copied()).chain(since.map(|from_ns| (from_ns, u64::MAX)))
+        missed.chain(self.blind.iter().copied()).chain(since.map(|from_ns| (from_ns, u64::MAX)))
     }
 }
 
-impl Passage {
-    fn of_run(run: &Run) -> Self {
-        Self { at_ns: run.at_ns, offset: run.offset, end: run.end(), seen: true }
+impl LatestPassage {
+    fn of_seen(seen: &FirstPassage) -> Self {
+        Self { at_ns: seen.at_ns, offset: seen.offset, end: seen.end(), seen: true }
     }
 
-    fn of_lost(lost: &LostRun) -> Self {
-        Self { at_ns: lost.until_ns, offset: lost.offset, end: lost.end, seen: false }
+    fn of_missed(missed: &MissedPassage) -> Self {
+        Self { at_ns: missed.until_ns, offset: missed.offset, end: missed.end, seen: false }
     }
 }
 
-/// Walks through a curve's runs at growing positions, without searching again from the start.
+/// Walks through a curve's first passages at growing positions, without searching again from the start.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Cursor<'a> {
-    runs: &'a [Run],
+    seen: &'a [FirstPassage],
 }
 
 impl<'a> Cursor<'a> {
     pub(crate) fn new(curve: &'a Curve) -> Self {
-        Self { runs: &curve.runs }
+        Self { seen: &curve.seen }
     }
 
-    /// The run with the byte at `position`, which is not lower than at the call before.
-    pub(crate) fn seek(&mut self, position: u64) -> Option<&'a Run> {
-        while self.runs.first().is_some_and(|run| run.end() <= position) {
-            self.runs = &self.runs[1..];
+    /// The first passage with the byte at `position`, which is not lower than at the call before.
+    pub(crate) fn seek(&mut self, position: u64) -> Option<&'a FirstPassage> {
+        while self.seen.first().is_some_and(|run| run.end() <= position) {
+            self.seen = &self.seen[1..];
         }
-        self.runs.first().filter(|run| run.offset <= position)
+        self.seen.first().filter(|run| run.offset <= position)
     }
 }
 
@@ -255,7 +260,7 @@ mod tests {
     fn runs(text: &str) -> String {
         let store = testing::store(text);
         let curve = Curve::of(store.flows[0].at(Point::SendDequeue));
-        let runs = curve.runs.iter();
+        let runs = curve.seen.iter();
         let runs: Vec<_> =
             runs.map(|run| format!("{} {}..{}", run.at_ns, run.offset, run.end())).collect();
         format!("{} ({} bytes passed)", runs.join(" | "), curve.passed_bytes)

@@ -5,7 +5,7 @@ use sockscope_record::statistics::percentile_index;
 use crate::Distribution;
 
 impl Distribution {
-    /// Of these values, each weighing the same; `None` when there are none. Their order is changed.
+    /// Of these values, each weighing the same; `None` without a value. Their order is changed.
     ///
     /// Percentiles are those of [`sockscope_record::statistics`]: each is one of the values.
     #[must_use]

@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 
 use sockscope_record::{Direction, Point, Protocol, Record};
 
-use crate::curve::{Curve, Run};
+use crate::curve::{Curve, FirstPassage};
 use crate::dropped_packets::{DroppedPacket, dropped_packets};
 use crate::ranges::{Range, intersection, minus, union};
-use crate::{ConnectionStore, DropReasons, Pass};
+use crate::{ConnectionStore, DropReasons, Passage};
 
 /// Bytes that left a stage by a drop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,16 +76,16 @@ impl DropGaps {
             return gaps;
         }
         let on_the_way = Point::SendDequeue..Point::ReceiveEnqueue;
-        let lost = dropped_packets(store, direction, reasons).into_iter();
-        let lost: Vec<_> = lost.filter(|lost| lost.drop.len > 0).collect();
-        if lost.is_empty() {
+        let dropped = dropped_packets(store, direction, reasons).into_iter();
+        let dropped: Vec<_> = dropped.filter(|packet| packet.drop.len > 0).collect();
+        if dropped.is_empty() {
             return gaps;
         }
         let flow = store.flow(direction);
         gaps.again =
             Point::ALL.map(|point| Repetitions::of(flow.at(point), &curves[point.index()]));
         let mut refused = Vec::new();
-        for DroppedPacket { drop, after } in lost {
+        for DroppedPacket { drop, after } in dropped {
             let Some(after) = after.filter(|after| on_the_way.contains(after)) else {
                 refused.extend(refusal(drop, curves));
                 continue;
@@ -112,7 +112,7 @@ impl DropGaps {
         self.len_max = lens.max().unwrap_or(0);
     }
 
-    /// Bytes in `dropped` were dropped behind the point; `left` is what came to the next one.
+    /// Bytes in `dropped` were dropped behind the point; `left` is what arrived at the next one.
     fn drop_at(&mut self, index: usize, from_ns: u64, dropped: &[Range], left: &Curve) {
         let mut rest = minus(dropped, &self.away[index].of(dropped, from_ns));
         let before = self.by_point[index].len();
@@ -159,7 +159,7 @@ impl DropGaps {
 }
 
 impl Repetitions {
-    fn of(passes: &[Pass], curve: &Curve) -> Self {
+    fn of(passes: &[Passage], curve: &Curve) -> Self {
         let all = repetitions(passes, curve);
         let mut by_offset: Vec<_> = (0..all.len()).collect();
         by_offset.sort_by_key(|&index| all[index].offset);
@@ -226,10 +226,10 @@ fn gaps_in(
 ) -> impl Iterator<Item = DropGap> {
     let before_ns = until_ns.map_or(u64::MAX, |until_ns| until_ns.saturating_sub(1));
     let brought = ranges.iter().flat_map(|range| {
-        let first = left.lost.partition_point(|lost| lost.end <= range.0);
-        let lost = left.lost[first..].iter().take_while(|lost| lost.offset < range.1);
-        let lost = lost.map(|lost| (lost.offset, lost.end));
-        passed(left, *range, before_ns).into_iter().chain(lost)
+        let first = left.missed.partition_point(|missed| missed.end <= range.0);
+        let missed = left.missed[first..].iter().take_while(|missed| missed.offset < range.1);
+        let missed = missed.map(|missed| (missed.offset, missed.end));
+        passed(left, *range, before_ns).into_iter().chain(missed)
     });
     let brought: Vec<_> = brought.collect();
     let parts = minus(ranges, &union(&brought, &[])).into_iter();
@@ -238,16 +238,16 @@ fn gaps_in(
 
 /// What of `range` had passed by `at_ns`.
 fn passed(curve: &Curve, range: Range, at_ns: u64) -> Vec<Range> {
-    let first = curve.runs.partition_point(|run| run.end() <= range.0);
-    let runs = curve.runs[first..].iter().take_while(|run| run.offset < range.1);
+    let first = curve.seen.partition_point(|run| run.end() <= range.0);
+    let runs = curve.seen[first..].iter().take_while(|run| run.offset < range.1);
     let runs = runs.filter(|run| run.at_ns <= at_ns);
     runs.map(|run| (run.offset.max(range.0), run.end().min(range.1))).collect()
 }
 
 /// Passes with bytes that had passed before, in order of time.
-fn repetitions(passes: &[Pass], curve: &Curve) -> Vec<Again> {
+fn repetitions(passes: &[Passage], curve: &Curve) -> Vec<Again> {
     let mut fresh_bytes = vec![0_u64; passes.len()];
-    for run in &curve.runs {
+    for run in &curve.seen {
         fresh_bytes[run.pass as usize] += u64::from(run.len);
     }
     debug_assert!(
@@ -261,14 +261,14 @@ fn repetitions(passes: &[Pass], curve: &Curve) -> Vec<Again> {
         .collect()
 }
 
-/// `entered` with the last time for those bytes that were dropped and came there again.
+/// `entered` with the last time for those bytes that were dropped and arrived there again.
 pub(crate) fn with_returns(entered: &Curve, gaps: &[DropGap]) -> Curve {
     let returns = gaps.iter().rev().filter_map(|gap| Some((gap.until_ns?, gap.offset, gap.end)));
     let returned = Curve::of_ranges(0, returns);
     let mut curve = entered.without(&returned.covered);
-    curve.lost = entered.lost.clone();
-    curve.runs.extend(returned.runs.iter().map(|run| Run { pass: u32::MAX, ..*run }));
-    curve.runs.sort_by_key(|run| run.offset);
+    curve.missed = entered.missed.clone();
+    curve.seen.extend(returned.seen.iter().map(|run| FirstPassage { pass: u32::MAX, ..*run }));
+    curve.seen.sort_by_key(|run| run.offset);
     curve
 }
 

@@ -8,9 +8,9 @@ use sockscope_record::{Direction, Point, Record};
 use crate::drops;
 use crate::ranges::RangeSet;
 use crate::transmission::{own_point, told_point};
-use crate::{ConnectionStore, DropReasons, FlowStore, Pass};
+use crate::{ConnectionStore, DropReasons, FlowStore, Passage};
 
-/// A packet that the kernel dropped, and with it a segment or datagram that had not come.
+/// A packet that the kernel dropped, and with it a segment or datagram that had not arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DroppedPacket<'a> {
     /// The record of the drop.
@@ -28,17 +28,18 @@ pub fn dropped_packets<'a>(
 ) -> Vec<DroppedPacket<'a>> {
     let (flow, reverse) = (store.flow(direction), store.reverse(direction));
     let mut queued = Queued::new(flow);
-    let lost = drops::losses(flow, reasons);
-    lost.map(|drop| {
-        let own = || own_point(flow, reverse, drop, queued.may_include(drop));
-        DroppedPacket { drop, after: told_point(drop).or_else(own) }
-    })
-    .collect()
+    let drops = drops::of_segments(flow, reasons);
+    drops
+        .map(|drop| {
+            let own = || own_point(flow, reverse, drop, queued.may_include(drop));
+            DroppedPacket { drop, after: told_point(drop).or_else(own) }
+        })
+        .collect()
 }
 
 /// Bytes that had come to the interface queue up to a time that only moves forward.
 struct Queued<'a> {
-    coming: Peekable<Iter<'a, Pass>>,
+    coming: Peekable<Iter<'a, Passage>>,
     bytes: RangeSet,
 }
 

@@ -7,7 +7,7 @@ use sockscope_record::{Connection, Direction, Kind, Point, Protocol, Record, Sid
 
 use crate::ranges::RangeSet;
 use crate::transmission::{last_like, seen_before, told_point};
-use crate::{ConnectionStore, DropCount, DropReasons, FlowStore, Pass};
+use crate::{ConnectionStore, DropCount, DropReasons, FlowStore, Passage};
 
 /// What is dropped within this is dropped in one go: no timer of TCP is shorter.
 const AT_ONCE_NS: u64 = 1_000_000;
@@ -17,7 +17,7 @@ const AT_ONCE_NS: u64 = 1_000_000;
 pub(crate) enum Cause {
     /// The socket's receive buffer had no room.
     FullBuffer,
-    /// No socket took it: nobody listens there, or a filter dropped it.
+    /// No socket took it: none listens there, or a filter dropped it.
     NoSocket,
     /// Another one: a wrong checksum, a filter of a socket that took others.
     Unknown,
@@ -49,7 +49,7 @@ pub(crate) fn at_the_socket<'a>(
         entered.advance(drop.at_ns);
         left.advance(drop.at_ns);
         let waiting_bytes = entered.bytes.saturating_sub(left.bytes);
-        let by_queue = match (waiting_bytes, entered.passes) {
+        let by_queue = match (waiting_bytes, entered.passages) {
             (0, 0) => Cause::NoSocket,
             (0, _) => Cause::Unknown,
             _ => Cause::FullBuffer,
@@ -59,7 +59,7 @@ pub(crate) fn at_the_socket<'a>(
     })
 }
 
-/// How many of a flow's datagrams came to their host, this one, and found no socket.
+/// How many of a flow's datagrams arrived at their host, this one, and found no socket.
 pub(crate) fn refused(connection: &Connection, flow: &FlowStore, reasons: &DropReasons) -> u64 {
     let drops = at_the_socket(connection, flow, reasons);
     drops.filter(|drop| drop.cause == Cause::NoSocket).count() as u64
@@ -80,10 +80,10 @@ pub(crate) fn named(drop: &Record, reasons: &DropReasons) -> Option<Cause> {
     }
 }
 
-/// Whether the segment was lost by it, as far as its reason tells. The kernel also frees what it has made use
-/// of, what had come before, what a closed socket holds, and copies of what goes on. Where the reason says nothing,
+/// Whether the segment was dropped by it, as far as its reason says. The kernel also frees segments that it has
+/// used, that had arrived before or that a closed socket holds, and copies of segments in transit. Where the reason says nothing,
 /// a segment without data may be one that a closed socket held.
-fn loses_segment(drop: &Record, reasons: &DropReasons) -> bool {
+fn drops_segment(drop: &Record, reasons: &DropReasons) -> bool {
     let Some(name) = name_of(drop, reasons) else { return drop.len > 0 };
     match name {
         "NOT_SPECIFIED" => drop.len > 0,
@@ -97,10 +97,10 @@ fn loses_segment(drop: &Record, reasons: &DropReasons) -> bool {
     }
 }
 
-/// The drops by which a segment or datagram was lost, in time order: their reasons do not say otherwise, and
-/// the bytes had not come to the receive queue by then. Some drivers free what they have sent as if they
-/// dropped it, without a reason: where only the sender was seen, such bytes were lost if sent again.
-pub(crate) fn losses<'a>(
+/// The drops of segments and datagrams, in time order: their reasons do not say otherwise, and the bytes had not
+/// arrived in the receive queue by then. Some drivers free a sent packet as if they dropped it, without a reason.
+/// Where only the sender was seen, such bytes were dropped if they were retransmitted.
+pub(crate) fn of_segments<'a>(
     flow: &'a FlowStore,
     reasons: &DropReasons,
 ) -> impl Iterator<Item = &'a Record> {
@@ -108,18 +108,18 @@ pub(crate) fn losses<'a>(
         flow.at(Point::ReceiveEnqueue).is_empty() && !flow.at(Point::SendDequeue).is_empty();
     let mut sent_again = RangeSet::default();
     let mut next_drop = None;
-    let mut lost = Vec::new();
+    let mut dropped = Vec::new();
     for event in flow.events.iter().rev() {
         match event.kind {
             Kind::Retransmit => sent_again.insert(event.offset, event.end(), |_, _| ()),
-            Kind::Drop if loses_segment(event, reasons) => {
+            Kind::Drop if drops_segment(event, reasons) => {
                 let has_no_reason = name_of(event, reasons) == Some("NOT_SPECIFIED");
                 let next = event.offset.saturating_add(1);
                 let is_sent = sender_alone && has_no_reason;
                 let is_in_parts =
                     has_no_reason && next_drop.is_some_and(|part| is_part(part, event));
                 if !is_in_parts && (!is_sent || sent_again.contains(event.offset, next)) {
-                    lost.push(event);
+                    dropped.push(event);
                 }
                 next_drop = Some(event);
             }
@@ -128,7 +128,7 @@ pub(crate) fn losses<'a>(
     }
     let mut came = RangeSet::default();
     let mut coming = flow.at(Point::ReceiveEnqueue).iter().peekable();
-    lost.into_iter().rev().filter(move |drop| {
+    dropped.into_iter().rev().filter(move |drop| {
         while let Some(pass) = coming.next_if(|pass| pass.at_ns <= drop.at_ns) {
             came.insert(pass.offset, pass.end(), |_, _| ());
         }
@@ -158,7 +158,7 @@ fn name_of<'a>(drop: &Record, reasons: &'a DropReasons) -> Option<&'a str> {
     Some(reasons.get(&u32::try_from(number_of(drop)).ok()?)?.as_str())
 }
 
-/// What was lost of a flow in the kernel, by reason; the most frequent first.
+/// Drops of a flow in the kernel, by reason; the most frequent first.
 pub(crate) fn counts(
     store: &ConnectionStore,
     direction: Direction,
@@ -166,7 +166,7 @@ pub(crate) fn counts(
 ) -> Vec<DropCount> {
     let flow = store.flow(direction);
     let mut by_reason: BTreeMap<u64, (u64, u64, Hosts)> = BTreeMap::new();
-    for drop in losses(flow, reasons) {
+    for drop in of_segments(flow, reasons) {
         let (count, bytes, hosts) = by_reason.entry(number_of(drop)).or_default();
         *count += 1;
         *bytes += u64::from(drop.len);
@@ -216,7 +216,7 @@ impl Hosts {
     }
 }
 
-/// Whether the segment's sender was recorded, and nothing like it was seen on its way up to then: the sender's
+/// Whether the segment's sender was recorded, and no such packet was seen in transit up to then: the sender's
 /// own host refused it.
 fn was_refused(flow: &FlowStore, drop: &Record) -> bool {
     let is_seen = |point: Point| !flow.at(point).is_empty();
@@ -239,23 +239,23 @@ fn number_of(drop: &Record) -> u64 {
     drop.packet_drop().map_or(0, |drop| drop.reason)
 }
 
-/// Passes and their bytes up to a time that only moves forward.
+/// Passages and their bytes up to a time that only moves forward.
 struct Running<'a> {
-    rest: &'a [Pass],
-    passes: u64,
+    rest: &'a [Passage],
+    passages: u64,
     bytes: u64,
 }
 
 impl<'a> Running<'a> {
-    fn new(passes: &'a [Pass]) -> Self {
-        Self { rest: passes, passes: 0, bytes: 0 }
+    fn new(passages: &'a [Passage]) -> Self {
+        Self { rest: passages, passages: 0, bytes: 0 }
     }
 
     fn advance(&mut self, at_ns: u64) {
         while let Some((first, rest)) = self.rest.split_first()
             && first.at_ns <= at_ns
         {
-            self.passes += 1;
+            self.passages += 1;
             self.bytes += u64::from(first.len);
             self.rest = rest;
         }
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_lost_is_counted_by_reason_and_what_was_freed_after_use_is_not() {
+    fn what_was_dropped_is_counted_by_reason_and_what_was_freed_after_use_is_not() {
         let text = "1ms 1-6 +1000 | 1ms drop 0..1000 detail=77 | 2ms drop 0..1000 detail=77
                     3ms drop 1000..1500 detail=9 | 4ms drop at=1500 detail=2 | 4ms drop at=1500 detail=8 | 5ms drop 0..1000 detail=4";
         let names = [(2, "NOT_SPECIFIED"), (4, "TCP_OLD_DATA"), (77, "NETFILTER_DROP")];
@@ -344,8 +344,8 @@ mod tests {
         assert_eq!(counted(again, false), []);
         let in_part = "1ms 1-7 +1000 | 2ms drop 200..1001 detail=5";
         assert_eq!(counted(in_part, false), one("TCP_INVALID_SEQUENCE", 801));
-        let first_lost = "1ms 1-6 +1000 | 1ms drop 0..1000 detail=77 | 9ms 3-7 0..1000";
-        assert_eq!(counted(first_lost, true), one("NETFILTER_DROP", 1000));
+        let first_dropped = "1ms 1-6 +1000 | 1ms drop 0..1000 detail=77 | 9ms 3-7 0..1000";
+        assert_eq!(counted(first_dropped, true), one("NETFILTER_DROP", 1000));
     }
 
     #[test]
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn data_dropped_without_a_reason_is_lost_unless_it_had_come() {
+    fn a_drop_without_a_reason_counts_unless_the_data_had_arrived() {
         let full_ring = "1ms 1-4 +1000 | 1ms drop 0..1000 detail=2
                          202ms retransmit 0..1000 code=1 | 202ms 3-7 0..1000";
         assert_eq!(counted(full_ring, true), one("NOT_SPECIFIED", 1000));
@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_queue_drops_in_parts_is_not_lost_a_second_time_as_a_whole() {
+    fn what_a_queue_drops_in_parts_is_not_dropped_a_second_time_as_a_whole() {
         // A token bucket divides a large packet, finds no room for any part, and frees the whole first.
         let text = "1ms 1 +3000 | 2ms drop 0..3000 detail=2 | 2001us drop 1500..3000 detail=50
                     2002us drop 0..1500 detail=50 | 3ms 2-8 +3000";
@@ -382,7 +382,7 @@ mod tests {
 
     #[test]
     fn what_a_driver_frees_once_it_is_sent_is_no_loss() {
-        // Towards another host: only what is sent again later was lost.
+        // Towards another host: only data retransmitted later was dropped.
         let text = "1ms 1-4 +2000 | 1ms drop 0..1000 detail=2 | 1ms drop 1000..2000 detail=2
                     202ms retransmit 1000..2000 code=1 | 203ms drop 1000..2000 detail=2";
         assert_eq!(counted(text, true), one("NOT_SPECIFIED", 1000));

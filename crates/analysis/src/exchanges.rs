@@ -8,7 +8,7 @@
 use sockscope_record::{Direction, Point, Side};
 
 use crate::curve::{Cursor, Curve};
-use crate::{ConnectionStore, Distribution, ExchangeSummary, Ledger, LedgerSpan, Pass};
+use crate::{ConnectionStore, Distribution, ExchangeSummary, Ledger, LedgerSpan, Passage};
 
 /// Fewer exchanges than this say nothing about a habit.
 const EXCHANGES_MIN: usize = 3;
@@ -74,7 +74,7 @@ impl Exchange {
 }
 
 /// Turns in order of time; of two writes at one instant the client's is first.
-fn turns([client, server]: [&[Pass]; 2]) -> Vec<Turn> {
+fn turns([client, server]: [&[Passage]; 2]) -> Vec<Turn> {
     let mut turns: Vec<Turn> = Vec::new();
     let mut ahead = [client, server];
     loop {

@@ -6,11 +6,11 @@ use crate::curve::Curve;
 use crate::drop_gap::{DropGap, DropGaps, never_back, with_returns};
 use crate::drops;
 use crate::kernel_socket;
-use crate::queue::{Queue, delay_runs};
+use crate::queue::{Queue, residences};
 use crate::ranges::{self, Range};
 use crate::record_loss::explain_holes;
 use crate::record_loss_times::Losses;
-use crate::{ConnectionStore, DelayRun, DropReasons, FlowStore, LossInterval, QueueStep};
+use crate::{ConnectionStore, DropReasons, FlowStore, LossInterval, QueueStep, Residence};
 
 /// First passages of one flow's bytes at all eight points.
 #[derive(Debug)]
@@ -18,7 +18,7 @@ pub struct FlowCurves {
     pub(crate) curves: [Curve; 8],
     /// Datagrams that left the path; empty for a stream, whose bytes are sent again.
     pub(crate) dropped: Curve,
-    /// Of a stream, bytes that were dropped, until they came again.
+    /// Of a stream, bytes that were dropped, until they were seen again.
     pub(crate) gaps: DropGaps,
     /// Whether the point was watched, in the order of [`Point::ALL`].
     pub(crate) observed: [bool; 8],
@@ -70,20 +70,20 @@ impl FlowCurves {
         self.is_observed(stage).then(|| self.queue(stage).steps())
     }
 
-    /// How long bytes stayed in one stage, by position. Bytes whose passing was lost are left out; of those
-    /// that were dropped there the time counts from when they came again.
+    /// How long bytes stayed in one stage, by position. Bytes whose passing was missed are left out; of those
+    /// that were dropped there the time counts from when they were seen again.
     #[must_use]
-    pub fn delays(&self, stage: Stage) -> Vec<DelayRun> {
+    pub fn delays(&self, stage: Stage) -> Vec<Residence> {
         let (entered, left) = (self.at(stage.enter()), self.at(stage.leave()));
         match self.drop_gaps_in(stage) {
-            [] => delay_runs(entered, left, self.floor(stage)),
-            gaps => delay_runs(&with_returns(entered, gaps), left, self.floor(stage)),
+            [] => residences(entered, left, self.floor(stage)),
+            gaps => residences(&with_returns(entered, gaps), left, self.floor(stage)),
         }
     }
 
     /// The same with the time in which they were dropped.
-    pub(crate) fn delays_with_drop_gaps(&self, stage: Stage) -> Vec<DelayRun> {
-        delay_runs(self.at(stage.enter()), self.at(stage.leave()), self.floor(stage))
+    pub(crate) fn delays_with_drop_gaps(&self, stage: Stage) -> Vec<Residence> {
+        residences(self.at(stage.enter()), self.at(stage.leave()), self.floor(stage))
     }
 
     /// Drops between the two points of a stage. From the first point to the last nothing is away: it was
@@ -129,7 +129,7 @@ impl FlowCurves {
 
     /// The same, be it that nothing tells when.
     pub(crate) fn first_passed(&self) -> Option<&Curve> {
-        self.curves.iter().find(|curve| !curve.covered.is_empty() || !curve.lost.is_empty())
+        self.curves.iter().find(|curve| !curve.covered.is_empty() || !curve.missed.is_empty())
     }
 
     /// The last point that saw any byte, in path order, be it that nothing tells when.
@@ -193,7 +193,7 @@ fn observed(store: &ConnectionStore, direction: Direction, curves: &[Curve; 8]) 
 /// says nothing of those between.
 fn end_is_here(store: &ConnectionStore, direction: Direction, point: Point) -> bool {
     let seen = |flow: &FlowStore, lists: std::ops::Range<usize>| {
-        flow.passes[lists].iter().any(|passes| !passes.is_empty())
+        flow.passages[lists].iter().any(|passes| !passes.is_empty())
     };
     let (flow, reverse) = (store.flow(direction), &store.flows[1 - direction as usize]);
     if (2..6).contains(&point.index()) && !seen(flow, 2..6) && !seen(reverse, 2..6) {

@@ -6,7 +6,7 @@ use sockscope_record::{Direction, Kind, Point, Protocol, Record};
 use crate::record_loss_times::Losses;
 use crate::{ConnectionStore, FlowStore};
 
-/// Whether the end that sends `flow` is such a socket: data leaves it that nobody wrote there. Of data
+/// Whether the end that sends `flow` is such a socket: data leaves it that no program wrote there. Of data
 /// that was in flight when the recording began that says nothing. Not all that programs write passes
 /// point 1 on every kernel (`docs/reference/hooks.md`): a call seen on the socket shows that it is a
 /// program's, and so does a read at the other end, as a peer on this host is of the same kind.
@@ -20,19 +20,19 @@ pub(crate) fn is_sender_kernel_socket(store: &ConnectionStore, flow: &FlowStore)
         && !flow.events.iter().any(is_write)
 }
 
-/// Whether one of its ends is such a socket, which nobody reads from either. Not where a write or a read
-/// may be among the lost records. `end_ns` is its last record's time.
+/// Whether one of its ends is such a socket, from which no program reads either. Not where a write or a read
+/// may be among the missed records. `end_ns` is its last record's time.
 pub(crate) fn has_kernel_socket(store: &ConnectionStore, losses: &Losses, end_ns: u64) -> bool {
     let opened_ns = store.connection.opened_ns;
     // What is open may be read after its last record.
     let closed_ns = store.connection.closed_ns.map_or(u64::MAX, |closed_ns| closed_ns.max(end_ns));
-    let is_lost = |point| losses.within(point, opened_ns, closed_ns).is_some();
-    let is_any_lost = [Point::SendEnqueue, Point::ReceiveDequeue].into_iter().any(is_lost);
+    let is_missed = |point| losses.within(point, opened_ns, closed_ns).is_some();
+    let is_any_missed = [Point::SendEnqueue, Point::ReceiveDequeue].into_iter().any(is_missed);
     let is_inner_from = |direction| {
         is_sender_kernel_socket(store, store.flow(direction))
             && !has_data(store.reverse(direction), Point::ReceiveDequeue)
     };
-    !is_any_lost && [Direction::FromClient, Direction::FromServer].into_iter().any(is_inner_from)
+    !is_any_missed && [Direction::FromClient, Direction::FromServer].into_iter().any(is_inner_from)
 }
 
 fn is_write(event: &Record) -> bool {
@@ -77,13 +77,13 @@ mod tests {
     }
 
     #[test]
-    fn data_whose_write_or_read_may_be_lost_may_be_a_programs() {
-        for lost in ["code=1", "code=8"] {
-            let text = format!("1ms 2-7 +100 | 20ms loss {lost} from=0us detail=1");
-            assert!(!client_alone(&text).is_inner, "{lost}");
+    fn data_whose_write_or_read_may_be_missed_may_be_a_programs() {
+        for missed in ["code=1", "code=8"] {
+            let text = format!("1ms 2-7 +100 | 20ms loss {missed} from=0us detail=1");
+            assert!(!client_alone(&text).is_inner, "{missed}");
         }
         assert!(client_alone("1ms 2-7 +100 | 20ms loss code=3 from=0us detail=1").is_inner);
-        // What is lost while it is not open is another connection's.
+        // What is missed while it is not open is another connection's.
         let closed = Connection {
             opened_ns: 500_000,
             closed_ns: Some(10_000_000),

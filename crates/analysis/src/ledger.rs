@@ -1,17 +1,17 @@
 //! Where the oldest byte not yet read was, at each instant.
 //!
 //! The reader takes bytes in order, so between two reads the oldest unread byte is the first one of
-//! the later read: only that byte's way through the points matters in that time. What keeps it in
-//! the send queue is in `send_hold`, and `receive_wait` divides its time in the receive queue. While there is no
-//! such byte, `send_buffer_wait` tells a program that waits for room in the send buffer from one that has room and
-//! does not write. Of all other such time no record shows whether the program wants a CPU.
+//! the later read: only that byte's way through the points matters in that time. `send_hold` says what keeps it in
+//! the send queue, and `receive_wait` divides its time in the receive queue. While there is no such byte,
+//! `send_buffer_wait` separates a program that waits for space in the send buffer from one that has space and does not
+//! write. Of all other such time no record shows whether the program wants a CPU.
 //!
 //! Where the end that reads is another host, the acknowledgment seen here stands for the read: the
 //! time from point 4 until then is `wire`, and the time in which everything is acknowledged is
-//! unknown, as nobody here can see whether it was read. A byte that the kernel dropped is lost until it is
-//! sent again; one that is lost without a record of it stays where it was seen last. Where a byte was not seen at a point, the time
-//! between the points before and after it is unknown; so is all time before the first point that saw
-//! it, unless that is point 1.
+//! unknown, as no record here shows whether it was read. A byte that the kernel dropped is `dropped` until it
+//! is retransmitted. A byte that was dropped without a record stays where it was seen last. Where a byte was not seen
+//! at a point, the time between the points before and after it is unknown. So is all time before the first point
+//! that saw it, unless that is point 1.
 
 use sockscope_record::{Direction, Point, Protocol, tcp_flags};
 
@@ -38,7 +38,7 @@ const STAGE_PARTS: [LedgerPart; 5] = [
 enum Exit {
     /// Read; the index of the pass at point 8.
     Read(u32),
-    /// The read was lost, or the datagram dropped.
+    /// The record of the read was missed, or the datagram dropped.
     Gone,
     /// Acknowledged, with the reader out of sight.
     Acknowledged,
@@ -109,8 +109,8 @@ pub(crate) fn sum(timeline: &[LedgerSpan]) -> Ledger {
 
 /// The first position from `position` on that passed anywhere, also where its record was missed, and was not dropped.
 fn next_waiting(curves: &FlowCurves, position: u64) -> Option<u64> {
-    let lost = curves.curves.iter().map(Curve::lost_ranges);
-    let passed = lost.fold(curves.seen(), |passed, lost| ranges::union(&passed, &lost));
+    let missed = curves.curves.iter().map(Curve::missed_ranges);
+    let passed = missed.fold(curves.seen(), |passed, missed| ranges::union(&passed, &missed));
     let waiting = ranges::minus(&passed, &curves.dropped.covered);
     ranges::from(&waiting, position).first().map(|range| range.0)
 }
@@ -127,17 +127,17 @@ fn departures(
         return if is_stream { acknowledged(reverse, curves) } else { Vec::new() };
     }
     let read = curves.at(Point::ReceiveDequeue);
-    let mut departures = Vec::with_capacity(read.runs.len() + read.lost.len());
-    departures.extend(read.runs.iter().map(|run| Departure {
+    let mut departures = Vec::with_capacity(read.seen.len() + read.missed.len());
+    departures.extend(read.seen.iter().map(|run| Departure {
         at_ns: run.at_ns,
         offset: run.offset,
         end: run.end(),
         exit: Exit::Read(run.pass),
     }));
     let dropped = curves.dropped.without(&read.covered);
-    let gone = read.passages().filter(|passage| !passage.seen);
-    let gone = gone.map(|lost| (lost.at_ns, lost.offset, lost.end));
-    let gone = gone.chain(dropped.runs.iter().map(|run| (run.at_ns, run.offset, run.end())));
+    let gone = read.latest().filter(|passage| !passage.seen);
+    let gone = gone.map(|missed| (missed.at_ns, missed.offset, missed.end));
+    let gone = gone.chain(dropped.seen.iter().map(|run| (run.at_ns, run.offset, run.end())));
     let seen = departures.len();
     departures.extend(gone.map(|(at_ns, offset, end)| Departure {
         at_ns,
@@ -152,7 +152,7 @@ fn departures(
     departures
 }
 
-/// Acknowledgments that came in with the reverse flow, as departures.
+/// Acknowledgments received with the reverse flow, as departures.
 fn acknowledged(reverse: &FlowStore, curves: &FlowCurves) -> Vec<Departure> {
     let end = curves.curves.iter().map(Curve::end).max().unwrap_or(0);
     let mut acknowledged = curves.first_seen().and_then(Curve::first).unwrap_or(0);
@@ -196,7 +196,7 @@ struct Walk<'a> {
     observed: [bool; 8],
     /// At points 1 to 7.
     cursors: [Cursor<'a>; 7],
-    lost: [&'a Curve; 7],
+    curves: [&'a Curve; 7],
     gaps: &'a DropGaps,
     holds: Holds<'a>,
     /// What it means that no byte is under way.
@@ -218,7 +218,7 @@ impl<'a> Walk<'a> {
             flow: store.flow(direction),
             observed: curves.observed,
             cursors: std::array::from_fn(|point| Cursor::new(&curves.curves[point])),
-            lost: std::array::from_fn(|point| &curves.curves[point]),
+            curves: std::array::from_fn(|point| &curves.curves[point]),
             gaps: &curves.gaps,
             holds: Holds::new(store, direction),
             idle: LedgerPart::AppIdle,
@@ -236,21 +236,21 @@ impl<'a> Walk<'a> {
         // Number of the last point passed, 0 before the byte was written.
         let mut passed = 0;
         let mut waited_at = None;
-        let mut is_lost = false;
+        let mut is_dropped = false;
         self.take_steps(offset);
         let steps = std::mem::take(&mut self.steps);
         for &Step { at_ns, number, what } in &steps {
             let at_ns = at_ns.min(until_ns);
             match what {
-                What::Passes(pass) if is_lost || number > passed => {
+                What::Passes(pass) if is_dropped || number > passed => {
                     let part =
-                        if is_lost { LedgerPart::Lost } else { self.between(passed, number) };
+                        if is_dropped { LedgerPart::Dropped } else { self.between(passed, number) };
                     self.stay(offset, at_ns, passed, part);
-                    (passed, waited_at, is_lost) = (number, pass, false);
+                    (passed, waited_at, is_dropped) = (number, pass, false);
                 }
-                What::IsDropped if number == passed && !is_lost => {
+                What::IsDropped if number == passed && !is_dropped => {
                     self.stay(offset, at_ns, passed, self.part_from(passed));
-                    is_lost = true;
+                    is_dropped = true;
                 }
                 _ => {}
             }
@@ -258,7 +258,7 @@ impl<'a> Walk<'a> {
         self.steps = steps;
         debug_assert!(passed <= 7 && self.now_ns <= until_ns);
         match (passed, exit) {
-            _ if is_lost => self.stay(offset, until_ns, passed, LedgerPart::Lost),
+            _ if is_dropped => self.stay(offset, until_ns, passed, LedgerPart::Dropped),
             (7, Exit::Read(pass)) => self.wait_for_reader(offset, until_ns, waited_at, pass),
             _ => {
                 let part = self.last_part(passed, exit);
@@ -267,7 +267,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// What happened to the byte on its way, in order. Without drops its first passages are all.
+    /// What happened to the byte in transit, in order. Without drops its first passages are all.
     fn take_steps(&mut self, offset: u64) {
         self.steps.clear();
         for index in 0..7 {
@@ -298,10 +298,10 @@ impl<'a> Walk<'a> {
         if let Some(run) = self.cursors[index].seek(offset) {
             return Some((run.at_ns, Some(run.pass)));
         }
-        let lost = &self.lost[index].lost;
-        let after = lost.partition_point(|lost| lost.end <= offset);
-        let lost = lost.get(after).filter(|lost| lost.offset <= offset)?;
-        Some((lost.until_ns, None))
+        let missed = &self.curves[index].missed;
+        let after = missed.partition_point(|missed| missed.end <= offset);
+        let missed = missed.get(after).filter(|missed| missed.offset <= offset)?;
+        Some((missed.until_ns, None))
     }
 
     /// Where a byte is between two points that saw it, with none between them that did.
@@ -348,7 +348,7 @@ impl<'a> Walk<'a> {
         self.now_ns = until_ns;
     }
 
-    /// The byte came into the receive queue by pass `came` and is read by pass `read` at `until_ns`.
+    /// Passage `came` brought the byte into the receive queue; pass `read` reads it at `until_ns`.
     fn wait_for_reader(&mut self, offset: u64, until_ns: u64, came: Option<u32>, read: u32) {
         let came = came.map(|pass| &self.flow.at(Point::ReceiveEnqueue)[pass as usize]);
         let read = &self.flow.at(Point::ReceiveDequeue)[read as usize];

@@ -2,7 +2,7 @@
 //!
 //! The input is every [`Record`](sockscope_record::Record) of a trace, in any order that is nearly that of
 //! time, and what the trace knows of its connections. The output is one [`Analysis`]. Nothing here
-//! reads a clock, a file or a socket, or can tell whether the records came from a kernel, the model
+//! reads a clock, a file or a socket, or can tell whether the records are from a kernel, the model
 //! or a capture.
 
 mod acks;
@@ -50,8 +50,8 @@ pub use acks::{AckNews, acknowledgments};
 pub use analyzer::{Analyzer, Stores};
 pub use dropped_packets::{DroppedPacket, dropped_packets};
 pub use flow_curves::FlowCurves;
-pub use queue::{DelayRun, QueueStep, queue_delays, queue_lengths};
-pub use store::{ConnectionStore, FlowStore, Pass};
+pub use queue::{QueueStep, Residence, queue_delays, queue_lengths};
+pub use store::{ConnectionStore, FlowStore, Passage};
 pub use timeline::{ConnectionView, FlowView, LedgerSpan, LossInterval, OfOthers};
 
 pub use result::{

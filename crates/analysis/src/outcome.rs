@@ -1,16 +1,16 @@
-//! Connections that failed: refused, lost in the handshake, reset, or stopped by a closed window.
+//! Connections that failed: refused, dropped in the handshake, reset, or stopped by a closed window.
 
 use sockscope_record::{Direction, Kind, Point, Record, Side, tcp_flags};
 
 use crate::drops::{self, Cause};
 use crate::record_loss_times::Losses;
-use crate::{ConnectionStore, DropReasons, FlowStore, LossInterval, Pass, Unopened};
+use crate::{ConnectionStore, DropReasons, FlowStore, LossInterval, Passage, Unopened};
 
 /// The state of an open connection (`TCP_ESTABLISHED`).
 const ESTABLISHED: u8 = 1;
 
 /// Why there was no connection; `None` where there was one, where nothing is known, or where records
-/// lost since its first SYN may have said otherwise.
+/// missed since its first SYN may have said otherwise.
 pub(crate) fn unopened(
     store: &ConnectionStore,
     losses: &Losses,
@@ -38,12 +38,12 @@ pub(crate) fn unopened(
     })
 }
 
-/// Whether one of the records may have been of a packet outside of the sockets, or beside the points.
+/// Whether one of the records may have been of a packet outside of the sockets, or of no point.
 fn may_hide_opening(loss: &LossInterval) -> bool {
     loss.point.is_none_or(|point| (2..6).contains(&point.index()))
 }
 
-/// Whether the asking socket's connection came about from `asked_ns` on. One that connects to itself has no answer
+/// Whether the asking socket's connection opened from `asked_ns` on. One that connects to itself has no answer
 /// in the other direction: all its packets go from its address to its address.
 fn opened(asked: &FlowStore, asked_ns: u64) -> bool {
     let later = asked.events.iter().filter(|event| event.at_ns >= asked_ns);
@@ -77,14 +77,14 @@ pub(crate) fn shut_windows(store: &ConnectionStore) -> Vec<(Side, u64)> {
 fn shut_since_ns(flow: &FlowStore) -> Option<u64> {
     let no_offer = tcp_flags::SYN | tcp_flags::RST;
     let is_offer =
-        |pass: &&Pass| pass.tcp_flags & tcp_flags::ACK != 0 && pass.tcp_flags & no_offer == 0;
-    let seen = flow.passes[2..6].iter().find(|passes| !passes.is_empty())?;
+        |pass: &&Passage| pass.tcp_flags & tcp_flags::ACK != 0 && pass.tcp_flags & no_offer == 0;
+    let seen = flow.passages[2..6].iter().find(|passes| !passes.is_empty())?;
     let offers = seen.iter().rev().filter(is_offer);
     offers.take_while(|pass| pass.window_bytes() == 0).last().map(|pass| pass.at_ns)
 }
 
 /// When the sender of `flow` first sent the reset after which it sent and took nothing else. What is
-/// on its way to it then, `reverse`, is still seen at the points before its receive queue.
+/// in transit to it then, `reverse`, is still seen at the points before its receive queue.
 fn last_word(flow: &FlowStore, reverse: &FlowStore) -> Option<u64> {
     let at_the_socket = [
         flow.at(Point::SendEnqueue),
@@ -92,8 +92,8 @@ fn last_word(flow: &FlowStore, reverse: &FlowStore) -> Option<u64> {
         reverse.at(Point::ReceiveEnqueue),
     ];
     let alive_ns =
-        at_the_socket.into_iter().filter_map(<[Pass]>::last).map(|pass| pass.at_ns).max();
-    let by_point = flow.passes[2..6].iter().filter_map(|passes| {
+        at_the_socket.into_iter().filter_map(<[Passage]>::last).map(|pass| pass.at_ns).max();
+    let by_point = flow.passages[2..6].iter().filter_map(|passes| {
         let after = passes.iter().rposition(|pass| !is_reset(pass)).map_or(0, |index| index + 1);
         let last_ones = passes[after..].iter().map(|pass| pass.at_ns);
         last_ones.filter(|at_ns| alive_ns.is_none_or(|alive_ns| *at_ns >= alive_ns)).min()
@@ -102,15 +102,15 @@ fn last_word(flow: &FlowStore, reverse: &FlowStore) -> Option<u64> {
 }
 
 /// What was seen of a flow outside of its sockets.
-fn packets(flow: &FlowStore) -> impl Iterator<Item = &Pass> {
-    flow.passes[2..6].iter().flatten()
+fn packets(flow: &FlowStore) -> impl Iterator<Item = &Passage> {
+    flow.passages[2..6].iter().flatten()
 }
 
 fn is_syn(flags: u8) -> bool {
     flags & tcp_flags::SYN != 0
 }
 
-fn is_reset(pass: &Pass) -> bool {
+fn is_reset(pass: &Passage) -> bool {
     pass.tcp_flags & tcp_flags::RST != 0
 }
 
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn where_records_were_lost_an_answer_may_have_been_one_of_them() {
+    fn where_records_were_missed_an_answer_may_have_been_one_of_them() {
         assert_eq!(outcome(&format!("{DROPPED} | 20us loss code=6 from=1us")), None);
         let refused = "1us 3-6 syn | 3us <3-6 rst | 4us loss code=3 from=2us";
         assert_eq!(outcome(refused), None);
@@ -178,7 +178,7 @@ mod tests {
             assert!(outcome(&data).is_some(), "no packet passes point {point}");
         }
         let before = format!("0us loss code=6 from=0us | {DROPPED}");
-        assert!(outcome(&before).is_some(), "what was lost before it asked is not of it");
+        assert!(outcome(&before).is_some(), "what was missed before it asked is not of it");
     }
 
     #[test]

@@ -5,8 +5,8 @@
 //! may be derived: where a byte seems to leave before it entered, it counts as leaving at the instant
 //! at which it entered, so that lengths never fall below 0.
 
-use crate::Pass;
-use crate::curve::{Curve, Passage};
+use crate::Passage;
+use crate::curve::{Curve, LatestPassage};
 use crate::drop_gap::DropGap;
 use crate::ranges::{Range, are_in_order, union};
 
@@ -15,22 +15,30 @@ use crate::ranges::{Range, are_in_order, union};
 pub struct QueueStep {
     /// When, in nanoseconds of the trace's clock.
     pub at_ns: u64,
-    /// Bytes in the queue after everything that happened at that instant; `None` where lost records
+    /// Bytes in the queue after everything that happened at that instant; `None` where missed records
     /// make it unknown.
     pub length_bytes: Option<u64>,
 }
 
 /// Neighbouring bytes that entered together and left together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct DelayRun {
+pub struct Residence {
     /// When they entered, in nanoseconds of the trace's clock.
     pub entered_ns: u64,
+    /// When they left; before they entered, where the clocks of the two points disagree.
+    pub left_ns: u64,
     /// Position of the first one.
     pub offset: u64,
     /// How many bytes.
     pub len: u64,
+}
+
+impl Residence {
     /// From entering to leaving, nanoseconds; 0 where the clocks of the two points disagree.
-    pub delay_ns: u64,
+    #[must_use]
+    pub fn delay_ns(&self) -> u64 {
+        self.left_ns.saturating_sub(self.entered_ns)
+    }
 }
 
 /// Length over time of the queue between two points, whose passes are given in time order.
@@ -38,56 +46,47 @@ pub struct DelayRun {
 /// Only bytes seen to enter count, each once. One step for each instant at which the length may have
 /// changed; none when nothing entered.
 #[must_use]
-pub fn queue_lengths(entered: &[Pass], left: &[Pass]) -> Vec<QueueStep> {
+pub fn queue_lengths(entered: &[Passage], left: &[Passage]) -> Vec<QueueStep> {
     Queue::new(&Curve::of(entered), &Curve::of(left), &Curve::default(), 0).steps()
 }
 
 /// How long bytes stayed between two points, whose passes are given in time order; by position.
 #[must_use]
-pub fn queue_delays(entered: &[Pass], left: &[Pass]) -> Vec<DelayRun> {
-    delay_runs(&Curve::of(entered), &Curve::of(left), 0)
+pub fn queue_delays(entered: &[Passage], left: &[Passage]) -> Vec<Residence> {
+    residences(&Curve::of(entered), &Curve::of(left), 0)
 }
 
 /// As [`queue_delays`], for bytes from position `floor` on.
-pub(crate) fn delay_runs(entered: &Curve, left: &Curve, floor: u64) -> Vec<DelayRun> {
-    let mut runs = Vec::with_capacity(entered.runs.len().max(left.runs.len()));
-    join(entered, left, floor, |stay| {
-        if stay.seen {
-            runs.push(DelayRun {
-                entered_ns: stay.entered_ns,
-                offset: stay.offset,
-                len: stay.end - stay.offset,
-                delay_ns: stay.left_ns.saturating_sub(stay.entered_ns),
-            });
+pub(crate) fn residences(entered: &Curve, left: &Curve, floor: u64) -> Vec<Residence> {
+    let mut residences = Vec::with_capacity(entered.seen.len().max(left.seen.len()));
+    join(entered, left, floor, |residence, is_seen| {
+        if is_seen {
+            residences.push(residence);
         }
     });
-    runs
+    residences
 }
 
-/// Bytes that entered and left.
-pub(crate) struct Stay {
-    pub offset: u64,
-    pub end: u64,
-    pub entered_ns: u64,
-    pub left_ns: u64,
-    /// Both times were seen.
-    pub seen: bool,
-}
-
-/// Calls `each` with every overlap of an entering and a leaving passage, by position.
-pub(crate) fn join(entered: &Curve, left: &Curve, floor: u64, mut each: impl FnMut(&Stay)) {
-    let mut leaving = left.passages();
+/// Calls `each` with every overlap of an entering and a leaving passage, by position, and whether both times were
+/// seen.
+pub(crate) fn join(
+    entered: &Curve,
+    left: &Curve,
+    floor: u64,
+    mut each: impl FnMut(Residence, bool),
+) {
+    let mut leaving = left.latest();
     let mut next = leaving.next();
     let mut before = 0;
-    for enter in entered.passages() {
+    for enter in entered.latest() {
         debug_assert!(before <= enter.offset && enter.offset <= enter.end);
         before = enter.offset;
         while let Some(leave) = next {
             let (offset, end) = overlap(&enter, &leave, floor);
             if offset < end {
-                let seen = enter.seen && leave.seen;
                 let (entered_ns, left_ns) = (enter.at_ns, leave.at_ns);
-                each(&Stay { offset, end, entered_ns, left_ns, seen });
+                let len = end - offset;
+                each(Residence { entered_ns, left_ns, offset, len }, enter.seen && leave.seen);
             }
             if leave.end > enter.end {
                 break;
@@ -97,7 +96,7 @@ pub(crate) fn join(entered: &Curve, left: &Curve, floor: u64, mut each: impl FnM
     }
 }
 
-fn overlap(a: &Passage, b: &Passage, floor: u64) -> Range {
+fn overlap(a: &LatestPassage, b: &LatestPassage, floor: u64) -> Range {
     (a.offset.max(b.offset).max(floor), a.end.min(b.end))
 }
 
@@ -116,15 +115,15 @@ impl Queue {
     /// Bytes enter by `entered` and leave by `left`, or else by `dropped`; those below `floor` do not
     /// count.
     pub(crate) fn new(entered: &Curve, left: &Curve, dropped: &Curve, floor: u64) -> Self {
-        let mut enters = Vec::with_capacity(entered.runs.len());
-        for passage in entered.passages().filter(|passage| passage.end > floor) {
+        let mut enters = Vec::with_capacity(entered.seen.len());
+        for passage in entered.latest().filter(|passage| passage.end > floor) {
             enters.push((passage.at_ns, passage.end - passage.offset.max(floor)));
         }
-        let mut leaves = Vec::with_capacity(left.runs.len());
+        let mut leaves = Vec::with_capacity(left.seen.len());
         let dropped_inside = dropped.without(&left.covered);
         for way_out in [left, &dropped_inside] {
-            join(entered, way_out, floor, |stay| {
-                leaves.push((stay.left_ns.max(stay.entered_ns), stay.end - stay.offset));
+            join(entered, way_out, floor, |residence, _| {
+                leaves.push((residence.left_ns.max(residence.entered_ns), residence.len));
             });
         }
         let unknown: Vec<Range> = entered.unknown_ns().chain(left.unknown_ns()).collect();
@@ -265,7 +264,8 @@ mod tests {
         let store = testing::store(text);
         let flow = &store.flows[0];
         let runs = queue_delays(flow.at(Point::SendEnqueue), flow.at(Point::SendDequeue));
-        let shown = runs.iter().map(|run| format!("{}+{} {}ns", run.offset, run.len, run.delay_ns));
+        let shown =
+            runs.iter().map(|run| format!("{}+{} {}ns", run.offset, run.len, run.delay_ns()));
         shown.collect::<Vec<_>>().join(" | ")
     }
 

@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 
 use sockscope_record::{ReaderTimes, marks};
 
-use crate::Pass;
+use crate::Passage;
 
 /// What lies between the arrival of data and the scheduler's note of the thread that it wakes, and how
 /// exactly the scheduler's clock is known.
@@ -17,21 +17,21 @@ const IDLE_CPU_NS_MAX: u64 = 1_000_000;
 /// Start and end of the time in which the reader waited for a CPU, within `[start_ns, end_ns]`; the
 /// rest of that interval is the program's own. Both are equal when it did not wait.
 ///
-/// `came` is the pass at point 7 (`None`: its record was lost), `read` the one at point 8.
+/// `came` is the pass at point 7 (`None`: its record was missed), `read` the one at point 8.
 ///
 /// - A thread was blocked waiting for this data: from its arrival until the reader got its CPU, or
 ///   for all of the time if that is unknown and it was the reader itself that was woken. A reader
 ///   that is known to have spent less than that without a CPU did something else in between. None at
 ///   all is a `runnable_ns` of 1.
 /// - None was: `runnable_ns` nanoseconds is what the reader was runnable without a CPU since its last read of
-///   any recorded socket up to when the bytes came, else since its earliest known read. So much of the
-///   interval is put just before the reader last got its CPU, which may be before the data came; if
+///   any recorded socket up to when the bytes arrived, else since its earliest known read. So much of the
+///   interval is put just before the reader last got its CPU, which may be before the data arrived; if
 ///   that is not known, just before it read.
 pub(crate) fn split_wait(
     start_ns: u64,
     end_ns: u64,
-    came: Option<&Pass>,
-    read: &Pass,
+    came: Option<&Passage>,
+    read: &Passage,
 ) -> (u64, u64) {
     let ReaderTimes { on_cpu_ns, runnable_ns } = read.reader_times();
     let ran_ns = on_cpu_ns.map(|ns| ns.min(end_ns));

@@ -5,7 +5,7 @@
 
 use sockscope_record::{Connection, Direction, Kind, Point, Record, marks};
 
-use crate::{ConnectionStore, FlowStore, Pass};
+use crate::{ConnectionStore, FlowStore, Passage};
 
 const CHUNK_RECORDS_MIN: usize = 32;
 const CHUNK_RECORDS_MAX: usize = 4096;
@@ -46,20 +46,20 @@ impl RecordBuffer {
             let counts = &self.counts[direction as usize];
             FlowStore {
                 id: id.flow(direction),
-                passes: std::array::from_fn(|point| Vec::with_capacity(counts[point])),
+                passages: std::array::from_fn(|point| Vec::with_capacity(counts[point])),
                 events: Vec::with_capacity(counts[EVENTS]),
             }
         });
         for record in self.chunks.into_iter().flatten() {
             let flow = &mut flows[record.flow.direction() as usize];
-            match Pass::of(&record).filter(|_| !is_gone(&record)) {
-                Some(pass) => flow.passes[pass.point.index()].push(pass),
+            match Passage::of(&record).filter(|_| !is_gone(&record)) {
+                Some(pass) => flow.passages[pass.point.index()].push(pass),
                 None => flow.events.push(record),
             }
         }
         for (flow, counts) in flows.iter_mut().zip(&self.counts) {
             sort_by_time(flow);
-            let lists = flow.passes.iter().map(Vec::len).chain([flow.events.len()]);
+            let lists = flow.passages.iter().map(Vec::len).chain([flow.events.len()]);
             debug_assert!(lists.eq(counts.iter().copied()), "no record is in two lists or in none");
         }
         ConnectionStore { connection, flows }
@@ -78,7 +78,7 @@ pub(crate) fn is_gone(record: &Record) -> bool {
 }
 
 fn sort_by_time(flow: &mut FlowStore) {
-    for passes in &mut flow.passes {
+    for passes in &mut flow.passages {
         if !passes.is_sorted_by_key(|pass| pass.at_ns) {
             passes.sort_by_key(|pass| pass.at_ns);
         }

@@ -5,8 +5,8 @@
 //! some time between them; before and after, the count is exact. A hole with no loss to explain it is
 //! left as it is, and becomes residue.
 //!
-//! A hit that was lost may have been several points' (2 to 5 on loopback), and its count tells of one. A
-//! stream's positions show which of its bytes that may have been: none that the point told saw pass. A
+//! A hit that was missed may have been several points' (2 to 5 on loopback), and its count tells of one. A
+//! stream's positions show which of its bytes that may have been: none that the recorded point saw pass. A
 //! datagram's do not: there it may have been any.
 //!
 //! Datagrams have no positions that prove anything: of those in a receive queue whose read was missed
@@ -17,17 +17,17 @@
 
 use sockscope_record::{Connection, Kind, Point, Protocol, marks};
 
-use crate::curve::{Curve, LostRun, Run};
+use crate::curve::{Curve, FirstPassage, MissedPassage};
 use crate::queue::join;
 use crate::ranges::{Range, minus, union};
 use crate::record_buffer::is_gone;
 use crate::record_loss_times::{Losses, within};
-use crate::{FlowStore, Pass, unseen};
+use crate::{FlowStore, Passage, unseen};
 
-/// A point as which losses are told that hid records at another one, and what of the stream they did not hide.
+/// A point as which losses are recorded that hid records at another one, and what of the stream they did not hide.
 struct Told {
     point: Point,
-    /// Bytes whose first passage it saw: that hit was not lost.
+    /// Bytes whose first passage it saw: that hit was not missed.
     kept: Vec<Range>,
 }
 
@@ -40,45 +40,34 @@ impl Told {
 }
 
 impl Losses {
-    /// First and last instant within `times` at which a hit may be lost that is told as one of `told`.
+    /// First and last instant within `times` at which a hit may be missed that a loss of one of `told` counts.
     fn within_told<'a>(&self, told: impl Iterator<Item = &'a Told>, times: Range) -> Option<Range> {
         let found = told.filter_map(|told| self.within(told.point, times.0, times.1));
         found.reduce(|all, one| (all.0.min(one.0), all.1.max(one.1)))
     }
 }
 
-/// As which points losses are told that hid records at `point`.
-fn told_as(
-    curves: &[Curve; 8],
-    point: Point,
-    flow: &FlowStore,
-    losses: &Losses,
-    protocol: Protocol,
-) -> Vec<Told> {
+/// What explains the holes of one flow's curves.
+#[derive(Clone, Copy)]
+struct Sources<'a> {
+    flow: &'a FlowStore,
+    dropped: &'a Curve,
+    losses: &'a Losses,
+    connection: &'a Connection,
+}
+
+/// As which points losses are recorded that hid records at `point`.
+fn told_as(curves: &[Curve; 8], point: Point, sources: Sources<'_>) -> Vec<Told> {
     let is_its = |told: &Point| told.of_hit().contains(&point);
     let told = Point::ALL.into_iter().filter(is_its);
-    let told = told.filter(|told| !losses.by_point[told.index()].is_empty());
-    let told = told.map(|told| {
-        let kept = if told == point {
-            Vec::new()
-        } else {
-            first_seen(curves, told, flow, losses, protocol)
-        };
-        Told { point: told, kept }
-    });
-    told.collect()
+    let told = told.filter(|told| !sources.losses.by_point[told.index()].is_empty());
+    let kept = |told| if told == point { Vec::new() } else { first_seen(curves, told, sources) };
+    told.map(|told| Told { point: told, kept: kept(told) }).collect()
 }
 
 /// What surely was a first passage where `point` saw it.
-fn first_seen(
-    curves: &[Curve; 8],
-    point: Point,
-    flow: &FlowStore,
-    losses: &Losses,
-    protocol: Protocol,
-) -> Vec<Range> {
-    let repeats =
-        repeats(curves, point, flow, losses, protocol).into_iter().map(|repeat| repeat.range);
+fn first_seen(curves: &[Curve; 8], point: Point, sources: Sources<'_>) -> Vec<Range> {
+    let repeats = repeats(curves, point, sources).into_iter().map(|repeat| repeat.range);
     minus(&curves[point.index()].covered, &union(&repeats.collect::<Vec<_>>(), &[]))
 }
 
@@ -91,6 +80,7 @@ pub(crate) fn explain_holes(
     losses: &Losses,
     connection: &Connection,
 ) -> bool {
+    let sources = Sources { flow, dropped, losses, connection };
     let mut mismatched_ns = None;
     let mut mismatches = Vec::new();
     if losses.intervals.is_empty() {
@@ -100,7 +90,7 @@ pub(crate) fn explain_holes(
         if !losses.may_touch(point) && mismatched_ns.is_none() && mismatches.is_empty() {
             continue;
         }
-        let here = explain_at(curves, point, flow, dropped, losses, connection);
+        let here = explain_at(curves, point, sources);
         mismatches = union(&mismatches, &here);
         let curve = &mut curves[point.index()];
         if is_matched(point, connection) {
@@ -124,34 +114,28 @@ pub(crate) fn explain_holes(
 
 /// Fills the holes of one curve; those before it are done. Gives the times in which datagrams may be matched
 /// wrongly, there and beyond.
-fn explain_at(
-    curves: &mut [Curve; 8],
-    point: Point,
-    flow: &FlowStore,
-    dropped: &Curve,
-    losses: &Losses,
-    connection: &Connection,
-) -> Vec<Range> {
-    let told = told_as(curves, point, flow, losses, connection.protocol);
-    let repeated = forget_repeats(curves, point, flow, losses, &told, connection.protocol);
+fn explain_at(curves: &mut [Curve; 8], point: Point, sources: Sources<'_>) -> Vec<Range> {
+    let Sources { flow, dropped, losses, connection } = sources;
+    let told = told_as(curves, point, sources);
+    let repeated = forget_repeats(curves, point, &told, sources);
     if connection.protocol == Protocol::Tcp {
-        curves[point.index()].lost = unseen::take_spans(curves, point, flow.at(point), losses);
+        curves[point.index()].missed = unseen::take_spans(curves, point, flow.at(point), losses);
     } else if point == Point::ReceiveDequeue {
-        curves[point.index()].lost = gone(curves, flow);
+        curves[point.index()].missed = gone(curves, flow);
     }
     let curve = &mut curves[point.index()];
-    curve.lost.extend(repeated);
-    curve.lost.sort_by_key(|lost| lost.offset);
-    let gone = curves[point.index()].lost_ranges();
+    curve.missed.extend(repeated);
+    curve.missed.sort_by_key(|missed| missed.offset);
+    let gone = curves[point.index()].missed_ranges();
     let passed = union(&surely_passed(curves, point, connection), &gone);
     let holes = minus(&minus(&passed, &curves[point.index()].covered), &gone);
-    let run = |hole: Range, (from_ns, until_ns): Range| LostRun {
-        offset: hole.0,
-        end: hole.1,
+    let passage = |(offset, end): Range, (from_ns, until_ns): Range| MissedPassage {
+        offset,
+        end,
         from_ns,
         until_ns,
     };
-    let mut lost = Vec::new();
+    let mut missed = Vec::new();
     // Positions show the hits of a stream, also of what no point saw; but a point that missed nothing saw
     // all that there was. Which of the losses hid a hit is not known.
     let (parts, never_there) = match connection.protocol {
@@ -168,9 +152,9 @@ fn explain_at(
         let told = told.iter();
         let told = told.filter(|told| told.point == point || is_there && !told.has_kept(hole));
         let times = times_ns(curves, point, hole, connection.protocol);
-        lost.extend(losses.within_told(told, times).map(|times| run(hole, times)));
+        missed.extend(losses.within_told(told, times).map(|times| passage(hole, times)));
     }
-    // Of a stream also what came unseen.
+    // Of a stream also what arrived unseen.
     let came = match connection.protocol {
         Protocol::Tcp => entered(curves, point),
         Protocol::Udp => seen_before(curves, point),
@@ -179,15 +163,15 @@ fn explain_at(
     let mut mismatches = Vec::new();
     let unknown_from_ns = match waiting.as_slice() {
         [_, ..] if is_matched(point, connection) => {
-            let left_over = LeftOver::of(curves, point, flow.at(point), &waiting, losses);
-            lost.extend(left_over.lost);
+            let left_over = LeftOver::of(curves, point, &waiting, sources);
+            missed.extend(left_over.missed);
             mismatches = left_over.mismatches;
             left_over.unknown_from_ns
         }
         waiting => {
-            let unseen = gone_unseen(curves, point, flow, waiting, losses);
+            let unseen = gone_unseen(curves, point, waiting, sources);
             let ranges: Vec<Range> = unseen.iter().map(|gone| (gone.offset, gone.end)).collect();
-            lost.extend(unseen);
+            missed.extend(unseen);
             let waiting = minus(waiting, &ranges);
             let first_losses = waiting.iter().filter_map(|range| {
                 let times = times_ns(curves, point, *range, connection.protocol);
@@ -199,16 +183,16 @@ fn explain_at(
     };
     let curve = &mut curves[point.index()];
     curve.unknown_from_ns = unknown_from_ns;
-    curve.lost.extend(lost);
-    curve.lost.sort_by_key(|lost| lost.offset);
+    curve.missed.extend(missed);
+    curve.missed.sort_by_key(|missed| missed.offset);
     debug_assert!(curve.is_sound());
     mismatches
 }
 
-/// Datagrams that came to a point and were not seen to pass it.
+/// Datagrams that arrived at a point and were not seen to pass it.
 #[derive(Default)]
 struct LeftOver {
-    lost: Vec<LostRun>,
+    missed: Vec<MissedPassage>,
     /// Times in which others may have been taken for them.
     mismatches: Vec<Range>,
     /// Since when, to the end.
@@ -217,20 +201,15 @@ struct LeftOver {
 
 impl LeftOver {
     /// Of `waiting`, in order; what no loss explains stays there.
-    fn of(
-        curves: &[Curve; 8],
-        point: Point,
-        passes: &[Pass],
-        waiting: &[Range],
-        losses: &Losses,
-    ) -> Self {
-        let runs = &curves[point.index()].runs;
+    fn of(curves: &[Curve; 8], point: Point, waiting: &[Range], sources: Sources<'_>) -> Self {
+        let (passes, losses) = (sources.flow.at(point), sources.losses);
+        let runs = &curves[point.index()].seen;
         let mut found = Self::default();
         let mut since_ns = began_ns(curves, point);
         for &(offset, end) in waiting {
             let Some(next) = runs.get(runs.partition_point(|run| run.offset < end)) else {
-                let lost = losses.within_hits(point, since_ns, u64::MAX);
-                found.unknown_from_ns = lost.map(|loss| loss.0);
+                let missed = losses.within_hits(point, since_ns, u64::MAX);
+                found.unknown_from_ns = missed.map(|loss| loss.0);
                 break;
             };
             let is_recognized = passes[next.pass as usize].marks & marks::RECOGNIZED != 0;
@@ -239,7 +218,7 @@ impl LeftOver {
             }
             if let Some((from_ns, _)) = losses.within_hits(point, since_ns, next.at_ns) {
                 let until_ns = next.at_ns;
-                found.lost.push(LostRun { offset, end, from_ns, until_ns });
+                found.missed.push(MissedPassage { offset, end, from_ns, until_ns });
                 if !is_recognized {
                     found.mismatches.push((from_ns, until_ns));
                 }
@@ -250,7 +229,7 @@ impl LeftOver {
     }
 }
 
-/// Whether which datagram passed `point` is told by order alone.
+/// Whether order alone says which datagram passed `point`.
 fn is_matched(point: Point, connection: &Connection) -> bool {
     connection.protocol == Protocol::Udp && point < Point::ReceiveDequeue
 }
@@ -260,11 +239,11 @@ fn is_matched(point: Point, connection: &Connection) -> bool {
 fn gone_unseen(
     curves: &[Curve; 8],
     point: Point,
-    flow: &FlowStore,
     waiting: &[Range],
-    losses: &Losses,
-) -> Vec<LostRun> {
-    let is_recognized = |pass: &Pass| pass.marks & marks::RECOGNIZED != 0;
+    sources: Sources<'_>,
+) -> Vec<MissedPassage> {
+    let Sources { flow, losses, .. } = sources;
+    let is_recognized = |pass: &Passage| pass.marks & marks::RECOGNIZED != 0;
     let came = flow.at(Point::ReceiveEnqueue);
     if point != Point::ReceiveDequeue || came.is_empty() || !came.iter().all(is_recognized) {
         return Vec::new();
@@ -274,36 +253,36 @@ fn gone_unseen(
         let bounds = bounds_ns(curves, point, range, true);
         let (from_ns, until_ns) = losses.within(point, bounds.0, bounds.1)?;
         let is_followed = bounds.1 < u64::MAX;
-        is_followed.then_some(LostRun { offset: range.0, end: range.1, from_ns, until_ns })
+        is_followed.then_some(MissedPassage { offset: range.0, end: range.1, from_ns, until_ns })
     });
     gone.collect()
 }
 
 /// When datagrams were first seen before `point`. Packets show no positions, so that they are matched
-/// by order: one whose record was lost gives its place to the next one, and so on. The one that is left
+/// by order: one whose record was missed gives its place to the next one, and so on. The one that is left
 /// over tells of that, not when it began.
 fn began_ns(curves: &[Curve; 8], point: Point) -> u64 {
-    let runs = curves[..point.index()].iter().flat_map(|curve| &curve.runs);
+    let runs = curves[..point.index()].iter().flat_map(|curve| &curve.seen);
     runs.map(|run| run.at_ns).min().unwrap_or(0)
 }
 
-/// Datagrams that have left the receive queue: between their arrival there and a time that is told.
-fn gone(curves: &[Curve; 8], flow: &FlowStore) -> Vec<LostRun> {
+/// Datagrams that have left the receive queue: between their arrival there and a recorded time.
+fn gone(curves: &[Curve; 8], flow: &FlowStore) -> Vec<MissedPassage> {
     let point = Point::ReceiveDequeue;
     let told = flow.events.iter().filter(|event| is_gone(event));
     let told = told.map(|event| (event.at_ns, event.offset, event.end()));
     let gone = Curve::of_ranges(0, told).without(&curves[point.index()].covered);
-    let lost = gone.runs.iter().map(|run| {
+    let missed = gone.seen.iter().map(|run| {
         let range = (run.offset, run.end());
         let (came_ns, _) = bounds_ns(curves, point, range, false);
-        LostRun {
+        MissedPassage {
             offset: range.0,
             end: range.1,
             from_ns: came_ns.min(run.at_ns),
             until_ns: run.at_ns,
         }
     });
-    lost.collect()
+    missed.collect()
 }
 
 /// Whether a stream's bytes pass `point` in order; on the way between hosts they may overtake.
@@ -317,7 +296,7 @@ struct Repeat {
     range: Range,
     /// When it saw them.
     at_ns: u64,
-    /// Whether they surely came to this point once they had left the sender: over loopback, or as seen beyond.
+    /// Whether they surely reached this point once they had left the sender: over loopback, or as seen beyond.
     came: bool,
     order: Order,
 }
@@ -326,8 +305,7 @@ struct Repeat {
 enum Order {
     /// A later one.
     Later,
-    /// The first one or a later one. Bytes before them that nothing overtook passed at `behind_ns`; 0 where there are
-    /// none.
+    /// The first one or a later one. Bytes before them that nothing overtook passed at `behind_ns`; 0 without any.
     Unknown { behind_ns: u64 },
 }
 
@@ -336,18 +314,16 @@ enum Order {
 fn forget_repeats(
     curves: &mut [Curve; 8],
     point: Point,
-    flow: &FlowStore,
-    losses: &Losses,
     told: &[Told],
-    protocol: Protocol,
-) -> Vec<LostRun> {
+    sources: Sources<'_>,
+) -> Vec<MissedPassage> {
     if told.is_empty() {
         return Vec::new();
     }
     let is_on_way = |told: Point| told < Point::InputEnqueue && point == Point::InputEnqueue;
     let mut late = Vec::new();
     let mut unsure = Vec::new();
-    for repeat in repeats(curves, point, flow, losses, protocol) {
+    for repeat in repeats(curves, point, sources) {
         let told = told.iter().filter(|told| repeat.came || !is_on_way(told.point));
         let told = told.filter(|told| !told.has_kept(repeat.range));
         let (mut from_ns, until_ns) = bounds_ns(curves, point, repeat.range, false);
@@ -357,12 +333,14 @@ fn forget_repeats(
             from_ns = from_ns.max(behind_ns);
         }
         let until_ns = until_ns.min(repeat.at_ns);
-        let Some((from_ns, _)) = losses.within_told(told, (from_ns, until_ns)) else { continue };
+        let Some((from_ns, _)) = sources.losses.within_told(told, (from_ns, until_ns)) else {
+            continue;
+        };
         match repeat.order {
             Order::Later => late.push(repeat.range),
             Order::Unknown { .. } => {
                 let (offset, end) = repeat.range;
-                unsure.push(LostRun { offset, end, from_ns, until_ns: repeat.at_ns });
+                unsure.push(MissedPassage { offset, end, from_ns, until_ns: repeat.at_ns });
             }
         }
     }
@@ -370,9 +348,9 @@ fn forget_repeats(
     let unsure = unsure.into_iter().flat_map(|run| {
         let first = late.partition_point(|range| range.1 <= run.offset);
         let rest = minus(&[(run.offset, run.end)], &late[first..]);
-        rest.into_iter().map(move |(offset, end)| LostRun { offset, end, ..run })
+        rest.into_iter().map(move |(offset, end)| MissedPassage { offset, end, ..run })
     });
-    let mut unsure: Vec<LostRun> = unsure.collect();
+    let mut unsure: Vec<MissedPassage> = unsure.collect();
     unsure.sort_by_key(|run| run.offset);
     let ranges: Vec<Range> = unsure.iter().map(|run| (run.offset, run.end)).collect();
     let forgotten = union(&late, &ranges);
@@ -385,34 +363,31 @@ fn forget_repeats(
 
 /// What `point` may have seen again: bytes that are marked as sent again, or that were seen beyond before. Packets
 /// that come in have no mark: there it may be those that later ones overtook, or that were sent again.
-fn repeats(
-    curves: &[Curve; 8],
-    point: Point,
-    flow: &FlowStore,
-    losses: &Losses,
-    protocol: Protocol,
-) -> Vec<Repeat> {
+fn repeats(curves: &[Curve; 8], point: Point, sources: Sources<'_>) -> Vec<Repeat> {
+    let Sources { flow, losses, connection, .. } = sources;
     let (here, beyond) = curves[point.index()..].split_at(1);
     let passes = flow.at(point);
-    let marks_of = |run: &Run| passes[run.pass as usize].marks;
-    let repeat = |run: &Run| Repeat {
+    let marks_of = |run: &FirstPassage| passes[run.pass as usize].marks;
+    let repeat = |run: &FirstPassage| Repeat {
         range: (run.offset, run.end()),
         at_ns: run.at_ns,
         came: marks_of(run) & marks::LOOPBACK != 0,
         order: Order::Later,
     };
-    let runs = &here[0].runs;
+    let runs = &here[0].seen;
     let marked = runs.iter().filter(|run| marks_of(run) & marks::RETRANSMITTED != 0);
     let mut late: Vec<Repeat> = marked.map(repeat).collect();
     for curve in beyond {
-        join(&here[0], curve, 0, |stay| {
-            if stay.left_ns < stay.entered_ns {
-                let (range, at_ns) = ((stay.offset, stay.end), stay.entered_ns);
+        join(&here[0], curve, 0, |one, _| {
+            if one.left_ns < one.entered_ns {
+                let (range, at_ns) = ((one.offset, one.offset + one.len), one.entered_ns);
                 late.push(Repeat { range, at_ns, came: true, order: Order::Later });
             }
         });
     }
-    if protocol == Protocol::Tcp && matches!(point, Point::InputEnqueue | Point::InputDequeue) {
+    if connection.protocol == Protocol::Tcp
+        && matches!(point, Point::InputEnqueue | Point::InputDequeue)
+    {
         let resent = resent(flow);
         let is_overtaken = are_overtaken(runs);
         let mut behind_ns = 0;
@@ -430,8 +405,8 @@ fn repeats(
     late
 }
 
-/// Of each run, whether a later position passed before it.
-fn are_overtaken(runs: &[Run]) -> Vec<bool> {
+/// Of each passage, whether a later position passed before it.
+fn are_overtaken(runs: &[FirstPassage]) -> Vec<bool> {
     let mut earliest_ns = u64::MAX;
     let from_the_end = runs.iter().rev().map(|run| {
         let is_overtaken = run.at_ns > earliest_ns;
@@ -445,7 +420,7 @@ fn are_overtaken(runs: &[Run]) -> Vec<bool> {
 
 /// What a sender here was seen to send again.
 fn resent(flow: &FlowStore) -> Vec<Range> {
-    let passes = flow.passes[1..4].iter().flatten();
+    let passes = flow.passages[1..4].iter().flatten();
     let marked = passes.filter(|pass| pass.marks & marks::RETRANSMITTED != 0 && pass.len > 0);
     let events = flow.events.iter();
     let events = events.filter(|event| event.kind == Kind::Retransmit && event.len > 0);
@@ -453,17 +428,17 @@ fn resent(flow: &FlowStore) -> Vec<Range> {
     union(&marked.map(|pass| (pass.offset, pass.end())).chain(events).collect::<Vec<_>>(), &[])
 }
 
-/// Whether the bytes of `run`, of a packet that came in, may have been sent again before, without any record of it.
+/// Whether the bytes of `run`, of a received packet, may have been sent again before, without any record of it.
 /// Of a sender here the event of it is missed then, and the hit at point 3 or 4. Of one that is elsewhere there never
-/// is a record: then only what point 7 took from this very packet came for the first time, unless a packet before was
+/// is a record: then only what point 7 took from this very packet arrived for the first time, unless a packet before was
 /// dropped.
-fn may_be_resent_unseen(curves: &[Curve; 8], run: &Run, losses: &Losses) -> bool {
+fn may_be_resent_unseen(curves: &[Curve; 8], run: &FirstPassage, losses: &Losses) -> bool {
     let range = (run.offset, run.end());
     let sender = &curves[..Point::InputEnqueue.index()];
     if sender.iter().all(|curve| curve.covered.is_empty()) {
-        let taken = &curves[Point::ReceiveEnqueue.index()].runs;
+        let taken = &curves[Point::ReceiveEnqueue.index()].seen;
         let taken = taken.binary_search_by_key(&run.offset, |taken| taken.offset);
-        let taken = taken.ok().map(|at| &curves[Point::ReceiveEnqueue.index()].runs[at]);
+        let taken = taken.ok().map(|at| &curves[Point::ReceiveEnqueue.index()].seen[at]);
         let is_from_it =
             taken.is_some_and(|taken| taken.len == run.len && taken.at_ns >= run.at_ns);
         return !is_from_it || losses.beside_points(0, run.at_ns);
@@ -506,7 +481,7 @@ fn surely_passed(curves: &[Curve; 8], point: Point, connection: &Connection) -> 
     if connection.protocol != Protocol::Tcp {
         return seen;
     }
-    let seen = union(&seen, &curves[point.index()].lost_ranges());
+    let seen = union(&seen, &curves[point.index()].missed_ranges());
     let start = |first: &Range| if connection.preexisting { first.0 } else { 0 };
     match (seen.first(), seen.last()) {
         (Some(first), Some(last)) if keeps_order(point) => vec![(start(first), last.1)],
@@ -522,18 +497,18 @@ fn surely_passed(curves: &[Curve; 8], point: Point, connection: &Connection) -> 
     }
 }
 
-/// Bytes that reached the points before `point`, those included whose records were lost there.
+/// Bytes that reached the points before `point`, those included whose records were missed there.
 fn entered(curves: &[Curve; 8], point: Point) -> Vec<Range> {
     curves[..point.index()]
         .iter()
-        .fold(seen_before(curves, point), |entered, curve| union(&entered, &curve.lost_ranges()))
+        .fold(seen_before(curves, point), |entered, curve| union(&entered, &curve.missed_ranges()))
 }
 
 /// Up to where the receiver is known to have had the stream.
 fn received(curves: &[Curve; 8]) -> Option<u64> {
     let queue = &curves[Point::ReceiveEnqueue.index()..];
     let last = queue.iter().filter_map(|curve| curve.covered.last()).map(|range| range.1);
-    last.chain(queue.iter().flat_map(|curve| &curve.lost).map(|lost| lost.end)).max()
+    last.chain(queue.iter().flat_map(|curve| &curve.missed).map(|missed| missed.end)).max()
 }
 
 fn seen_before(curves: &[Curve; 8], point: Point) -> Vec<Range> {
@@ -565,9 +540,9 @@ fn bounds_ns(curves: &[Curve; 8], point: Point, hole: Range, keeps_order: bool) 
     let mut from_ns = before_ns.map_or(0, |times| times.0);
     let mut until_ns = beyond_ns.map_or(u64::MAX, |times| times.1);
     if keeps_order {
-        let above = here.runs.partition_point(|run| run.offset < hole.1);
-        from_ns = from_ns.max(here.runs[..above].last().map_or(0, |run| run.at_ns));
-        until_ns = until_ns.min(here.runs.get(above).map_or(u64::MAX, |run| run.at_ns));
+        let above = here.seen.partition_point(|run| run.offset < hole.1);
+        from_ns = from_ns.max(here.seen[..above].last().map_or(0, |run| run.at_ns));
+        until_ns = until_ns.min(here.seen.get(above).map_or(u64::MAX, |run| run.at_ns));
     }
     // The clocks of two CPUs may disagree a little.
     (from_ns.min(until_ns), from_ns.max(until_ns))
@@ -579,13 +554,14 @@ fn within_order_ns(curves: &[Curve; 8], point: Point, hole: Range, times: Range)
     let (mut from_ns, mut until_ns) = times;
     for ordered in Point::ALL.into_iter().filter(|ordered| keeps_order(*ordered)) {
         let curve = &curves[ordered.index()];
-        let runs = &curve.runs;
+        let runs = &curve.seen;
         if ordered < point {
             let before = runs[..runs.partition_point(|run| run.end() <= hole.0)].last();
             from_ns = from_ns.max(before.map_or(0, |run| run.at_ns));
-            let lost = &curve.lost[..curve.lost.partition_point(|lost| lost.offset <= hole.0)];
-            let lost = lost.last().filter(|lost| lost.end >= hole.1);
-            from_ns = from_ns.max(lost.map_or(0, |lost| lost.from_ns));
+            let missed =
+                &curve.missed[..curve.missed.partition_point(|missed| missed.offset <= hole.0)];
+            let missed = missed.last().filter(|missed| missed.end >= hole.1);
+            from_ns = from_ns.max(missed.map_or(0, |missed| missed.from_ns));
         } else if ordered > point {
             let by_then = runs.get(runs.partition_point(|run| run.end() < hole.1));
             until_ns = until_ns.min(by_then.map_or(u64::MAX, |run| run.at_ns));
@@ -599,8 +575,8 @@ fn within_order_ns(curves: &[Curve; 8], point: Point, hole: Range, times: Range)
 fn times_of(curve: &Curve, range: Range) -> Option<Range> {
     let covering = curve.covered.partition_point(|covered| covered.1 < range.1);
     curve.covered.get(covering).filter(|covered| covered.0 <= range.0)?;
-    let first = curve.runs.partition_point(|run| run.end() <= range.0);
-    let runs = curve.runs[first..].iter().take_while(|run| run.offset < range.1);
+    let first = curve.seen.partition_point(|run| run.end() <= range.0);
+    let runs = curve.seen[first..].iter().take_while(|run| run.offset < range.1);
     runs.fold(None, |times, run| {
         let (first_ns, last_ns) = times.unwrap_or((run.at_ns, run.at_ns));
         Some((first_ns.min(run.at_ns), last_ns.max(run.at_ns)))

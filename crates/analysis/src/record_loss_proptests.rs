@@ -363,7 +363,7 @@ fn is_true_where_known(ends: Ends, hits: &[Hit], records: &[Record]) -> Result<(
         for run in curves.delays(stage) {
             for byte in run.offset as usize..(run.offset + run.len) as usize {
                 let truth = (entered[byte], left[byte] - entered[byte]);
-                prop_assert_eq!((run.entered_ns, run.delay_ns), truth, "{:?} of {}", stage, byte);
+                prop_assert_eq!((run.entered_ns, run.delay_ns()), truth, "{:?} of {}", stage, byte);
             }
         }
     }

@@ -6,7 +6,7 @@ use sockscope_record::{Connection, ConnectionId, Point, Protocol};
 
 use crate::ranges::{Range, union};
 use crate::timeline::by_start;
-use crate::{LossInterval, OfOthers, Pass};
+use crate::{LossInterval, OfOthers, Passage};
 
 /// All losses of a trace, by what they may have touched.
 #[derive(Debug)]
@@ -61,11 +61,11 @@ impl ByProtocol {
 pub(crate) struct Losses {
     /// As recorded, by start.
     pub intervals: Vec<LossInterval>,
-    /// Times at which records of each point were lost; sorted, they neither touch nor overlap.
+    /// Times at which records of each point were missed; sorted, they neither touch nor overlap.
     pub(crate) by_point: [Vec<Range>; 8],
     /// The same of all hits that record each point.
     by_hit: [Vec<Range>; 8],
-    /// The same of records beside the points.
+    /// The same of records of no point.
     beside: Vec<Range>,
     /// By point, losses after which positions may be short by a multiple of 4 GiB.
     unanchored: [Unanchored; 8],
@@ -99,14 +99,14 @@ impl Losses {
         Self { by_point, by_hit, beside: times_of(None), unanchored, intervals }
     }
 
-    /// Whether losses may have hidden records at `point`, be they told as of another one.
+    /// Whether losses may have hidden records at `point`, also those recorded as of another one.
     pub(crate) fn may_touch(&self, point: Point) -> bool {
         Point::ALL
             .iter()
             .any(|told| !self.by_point[told.index()].is_empty() && told.of_hit().contains(&point))
     }
 
-    /// First and last instant within `[from_ns, until_ns]` at which a record of `point` may be lost.
+    /// First and last instant within `[from_ns, until_ns]` at which a record of `point` may be missed.
     pub(crate) fn within(&self, point: Point, from_ns: u64, until_ns: u64) -> Option<Range> {
         let touched = touching(&self.by_point[point.index()], from_ns, until_ns);
         let (first, last) = (touched.first()?, touched.last()?);
@@ -122,17 +122,17 @@ impl Losses {
         found.reduce(|all, one| (all.0.min(one.0), all.1.max(one.1)))
     }
 
-    /// Times within `bounds` at which hits that record `point` may be lost.
+    /// Times within `bounds` at which hits that record `point` may be missed.
     pub(crate) fn times_of_hits(&self, point: Point, bounds: Range) -> Vec<Range> {
         within(touching(&self.by_hit[point.index()], bounds.0, bounds.1), bounds)
     }
 
-    /// Losses told as of `point` after which positions may be short by a multiple of 4 GiB.
+    /// Losses recorded as of `point` after which positions may be short by a multiple of 4 GiB.
     pub(crate) fn unanchored(&self, point: Point) -> &Unanchored {
         &self.unanchored[point.index()]
     }
 
-    /// Whether records beside the points were lost between two times.
+    /// Whether records of no point were missed between two times.
     pub(crate) fn beside_points(&self, from_ns: u64, until_ns: u64) -> bool {
         !touching(&self.beside, from_ns, until_ns).is_empty()
     }
@@ -165,7 +165,7 @@ impl Unanchored {
 
     /// When the first losses begin that no pass parts and that together missed `count` records or more. `passes` are
     /// in order of time.
-    pub(crate) fn since_ns(&self, passes: &[Pass], count: u64) -> Option<u64> {
+    pub(crate) fn since_ns(&self, passes: &[Passage], count: u64) -> Option<u64> {
         let count = u128::from(count);
         if self.missed.last().is_none_or(|all| *all < count) {
             return None;

@@ -2,16 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use sockscope_record::{Connection, FlowId, LossCounts, Point, PointCost, Side, Stage};
+use sockscope_record::{Connection, FlowId, LossCounts, Point, PointCost, Side, Stage, named};
 
-/// What the trace says of itself beside its records; the caller reads it from the bundle.
+/// What the trace says of itself other than its records; the caller reads it from the bundle.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct TraceFacts {
     /// `live`, `model` or `pcap`.
     pub source: String,
-    /// Records the source could not keep.
-    pub lost: LossCounts,
-    /// The records have no end mark: what came after them, and what was lost then, is unknown.
+    /// Records that the source missed.
+    pub missed: LossCounts,
+    /// The records have no end mark: what follows them, and how many were missed then, is unknown.
     pub unfinished: bool,
     /// Cost of the probes, in the order of [`Point::ALL`].
     pub costs: [PointCost; 8],
@@ -53,8 +53,8 @@ pub struct PointSummary {
     pub point: Point,
     /// Records of it in the trace.
     pub records: u64,
-    /// Records of it known to be lost.
-    pub lost: u64,
+    /// Records of it known to be missed.
+    pub missed: u64,
 }
 
 /// One connection: its two flows, what its exchanges cost and what is wrong with it.
@@ -72,7 +72,7 @@ pub struct ConnectionAnalysis {
     pub transactions: Option<TransactionSummary>,
     /// Why it did not come about; `None` when it did, or when that is unknown.
     pub unopened: Option<Unopened>,
-    /// Who ended it by a reset first (RST, RFC 9293 §3.5.2), and when; `None` when nobody did.
+    /// Who ended it by a reset first (RST, RFC 9293 §3.5.2), and when; `None` when neither end did.
     pub reset: Option<(Side, u64)>,
     /// Sides that offered a receive window of 0 to the end of the trace, and since when (nanoseconds of
     /// its clock); none where the connection ended before.
@@ -81,7 +81,7 @@ pub struct ConnectionAnalysis {
     pub is_inner: bool,
     /// Buffer sizes asked for and granted.
     pub buffers: Vec<BufferGrant>,
-    /// Most time lost first.
+    /// Highest cost first.
     pub findings: Vec<Finding>,
 }
 
@@ -91,7 +91,7 @@ pub enum Unopened {
     /// The server's side answered by a reset, or had no socket for it and so did (RFC 9293 §3.5.2,
     /// group 1).
     Refused,
-    /// It came to the server's host, this one, was dropped there and not answered: why, as
+    /// It arrived at the server's host, this one, was dropped there and not answered: why, as
     /// `reason NETFILTER_DROP`, or `reason 77` where the trace has no name for it.
     Dropped(String),
 }
@@ -112,7 +112,7 @@ pub struct TransactionSummary {
 pub struct FlowAnalysis {
     /// Its id.
     pub id: FlowId,
-    /// Figures that lost records may have made too small.
+    /// Figures that missed records may have made too small.
     pub at_least: AtLeast,
     /// Distinct bytes that entered the first point seen (retransmissions not counted again), those included
     /// that passed it unseen: positions show them.
@@ -124,9 +124,9 @@ pub struct FlowAnalysis {
     pub retransmitted_bytes: u64,
     /// What the kernel dropped of it where it could be seen, the most frequent reason first.
     pub drops: Vec<DropCount>,
-    /// Datagrams that came to their host and that no socket took there. 0 for TCP.
+    /// Datagrams that arrived at their host and that no socket took there. 0 for TCP.
     pub datagrams_refused: u64,
-    /// Distinct bytes a second that came as far as the last point seen, from the first byte at the first
+    /// Distinct bytes a second that reached the last point seen, from the first byte at the first
     /// point to the last one there; `None` when none did or no time passed, and when the reader's end was
     /// watched and read nothing.
     pub throughput_bytes_per_s: Option<f64>,
@@ -134,7 +134,7 @@ pub struct FlowAnalysis {
     pub stages: Vec<StageAnalysis>,
     /// Mean time, nanoseconds, of the bytes that were seen at points 1 and 8, in which they were in none of the
     /// stages: dropped by the kernel, and not yet there again. `None` when none of them was.
-    pub lost_byte_delay_ns: Option<f64>,
+    pub dropped_byte_delay_ns: Option<f64>,
     /// Where the oldest unread byte was.
     pub ledger: Ledger,
     /// Acknowledgments of this flow's data (they travel in the reverse flow).
@@ -149,12 +149,12 @@ pub struct FlowAnalysis {
     pub reads_are_guessed: bool,
     /// Where they are: the most that was copied to the reader at once, bytes. The largest read returned
     /// as much or more; the largest of `read_bytes` may be several that followed one another without a
-    /// pause. A copy behind a lost record does not count, as it may be two. `None` where no other was seen or
+    /// pause. A copy behind a missed record does not count, as it may be two. `None` where no other was seen or
     /// reads are not guessed.
     pub read_copy_bytes_max: Option<u64>,
 }
 
-/// Figures of one flow that are lower bounds, as lost records may have had more of it. Distributions are of
+/// Figures of one flow that are lower bounds, as missed records may have had more of it. Distributions are of
 /// those that were recorded whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct AtLeast {
@@ -200,8 +200,8 @@ pub struct StageAnalysis {
     /// when no byte was seen to do both.
     pub delay_ns: Option<Distribution>,
     /// Mean of the same time, nanoseconds, of the bytes that were seen at points 1 and 8, each weighing
-    /// the same; `None` when there are none. Where these bytes were seen at every point, those of the
-    /// seven stages and [`FlowAnalysis::lost_byte_delay_ns`] add up to that of the total.
+    /// the same; `None` without such bytes. Where these bytes were seen at every point, those of the
+    /// seven stages and [`FlowAnalysis::dropped_byte_delay_ns`] add up to that of the total.
     pub byte_delay_ns: Option<f64>,
     /// Bytes in it over the time in which that is known; `None` when unknown throughout. With unknown
     /// intervals the largest is a lower bound.
@@ -287,58 +287,32 @@ pub enum LedgerPart {
     ReceiveWakeup,
     /// In the receive queue while its reader does something else.
     ReceiveApp,
-    /// Dropped by the kernel, and not yet sent again.
-    Lost,
-    /// Cannot be known: lost records, a point not observed.
+    /// Dropped by the kernel, and not yet retransmitted.
+    Dropped,
+    /// Cannot be known: missed records, a point not observed.
     Unknown,
 }
 
-impl LedgerPart {
-    /// All parts, in path order.
-    pub const ALL: [Self; 18] = [
-        Self::AppIdle,
-        Self::SendBuffer,
-        Self::SendWriter,
-        Self::SendNagle,
-        Self::SendCork,
-        Self::SendCwnd,
-        Self::SendRwnd,
-        Self::SendPacing,
-        Self::SendOther,
-        Self::TcpOutput,
-        Self::InterfaceQueue,
-        Self::Wire,
-        Self::InputQueue,
-        Self::TcpInput,
-        Self::ReceiveWakeup,
-        Self::ReceiveApp,
-        Self::Lost,
-        Self::Unknown,
-    ];
-
-    /// The name in JSON, as `send_queue.nagle`.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::AppIdle => "app_idle",
-            Self::SendBuffer => "send_buffer",
-            Self::SendWriter => "send_buffer.writer",
-            Self::SendNagle => "send_queue.nagle",
-            Self::SendCork => "send_queue.cork",
-            Self::SendCwnd => "send_queue.cwnd",
-            Self::SendRwnd => "send_queue.rwnd",
-            Self::SendPacing => "send_queue.pacing",
-            Self::SendOther => "send_queue.other",
-            Self::TcpOutput => "tcp_output",
-            Self::InterfaceQueue => "interface_queue",
-            Self::Wire => "wire",
-            Self::InputQueue => "input_queue",
-            Self::TcpInput => "tcp_input",
-            Self::ReceiveWakeup => "receive_queue.wakeup",
-            Self::ReceiveApp => "receive_queue.app",
-            Self::Lost => "lost",
-            Self::Unknown => "unknown",
-        }
+named! {
+    LedgerPart {
+        AppIdle => "app_idle",
+        SendBuffer => "send_buffer",
+        SendWriter => "send_buffer.writer",
+        SendNagle => "send_queue.nagle",
+        SendCork => "send_queue.cork",
+        SendCwnd => "send_queue.cwnd",
+        SendRwnd => "send_queue.rwnd",
+        SendPacing => "send_queue.pacing",
+        SendOther => "send_queue.other",
+        TcpOutput => "tcp_output",
+        InterfaceQueue => "interface_queue",
+        Wire => "wire",
+        InputQueue => "input_queue",
+        TcpInput => "tcp_input",
+        ReceiveWakeup => "receive_queue.wakeup",
+        ReceiveApp => "receive_queue.app",
+        Dropped => "dropped",
+        Unknown => "unknown",
     }
 }
 
@@ -377,7 +351,7 @@ pub struct AckSummary {
     pub late: Vec<(AckDelayCause, u64)>,
 }
 
-/// Why an acknowledgment came late.
+/// Why an acknowledgment was late.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum AckDelayCause {
     /// Sent by the delayed-ACK timer, alone (RFC 9293 §3.8.6.3).
@@ -473,48 +447,24 @@ pub enum FindingId {
     UdpReceiveDrop,
 }
 
-impl FindingId {
-    /// All findings.
-    pub const ALL: [Self; 16] = [
-        Self::NagleDelayedAck,
-        Self::SplitMessage,
-        Self::SmallWrites,
-        Self::DelayedAckWait,
-        Self::Corked,
-        Self::StopAndWait,
-        Self::SendBufferLimited,
-        Self::ReceiveWindowLimited,
-        Self::CongestionLimited,
-        Self::SlowReader,
-        Self::LateWakeup,
-        Self::InterfaceQueueLimited,
-        Self::Retransmission,
-        Self::BufferClipped,
-        Self::BufferBelowBdp,
-        Self::UdpReceiveDrop,
-    ];
-
-    /// The id in reports, as `nagle-delayed-ack`.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::NagleDelayedAck => "nagle-delayed-ack",
-            Self::SplitMessage => "split-message",
-            Self::SmallWrites => "small-writes",
-            Self::DelayedAckWait => "delayed-ack-wait",
-            Self::Corked => "corked",
-            Self::StopAndWait => "stop-and-wait",
-            Self::SendBufferLimited => "send-buffer-limited",
-            Self::ReceiveWindowLimited => "receive-window-limited",
-            Self::CongestionLimited => "congestion-limited",
-            Self::SlowReader => "slow-reader",
-            Self::LateWakeup => "late-wakeup",
-            Self::InterfaceQueueLimited => "interface-queue-limited",
-            Self::Retransmission => "retransmission",
-            Self::BufferClipped => "buffer-clipped",
-            Self::BufferBelowBdp => "buffer-below-bdp",
-            Self::UdpReceiveDrop => "udp-receive-drop",
-        }
+named! {
+    FindingId {
+        NagleDelayedAck => "nagle-delayed-ack",
+        SplitMessage => "split-message",
+        SmallWrites => "small-writes",
+        DelayedAckWait => "delayed-ack-wait",
+        Corked => "corked",
+        StopAndWait => "stop-and-wait",
+        SendBufferLimited => "send-buffer-limited",
+        ReceiveWindowLimited => "receive-window-limited",
+        CongestionLimited => "congestion-limited",
+        SlowReader => "slow-reader",
+        LateWakeup => "late-wakeup",
+        InterfaceQueueLimited => "interface-queue-limited",
+        Retransmission => "retransmission",
+        BufferClipped => "buffer-clipped",
+        BufferBelowBdp => "buffer-below-bdp",
+        UdpReceiveDrop => "udp-receive-drop",
     }
 }
 
@@ -529,10 +479,10 @@ pub struct Finding {
     pub side: Side,
     /// How often it happened.
     pub count: u64,
-    /// Time lost by it, nanoseconds, all occurrences together.
-    pub lost_ns: u64,
-    /// When that was, from and until, in order and disjoint. Longer than `lost_ns` in all where only the times are
-    /// known between which it was lost.
+    /// Time that it cost, nanoseconds, all occurrences together.
+    pub cost_ns: u64,
+    /// When that was, from and until, in order and disjoint. Longer than `cost_ns` in all where only the times are
+    /// known between which it cost time.
     pub times: Vec<(u64, u64)>,
     /// One sentence with the figures.
     pub summary: String,

@@ -1,9 +1,9 @@
 //! Send-buffer waits: intervals in which the program had data to write and the buffer was full.
 //!
 //! A write call asks for more than enters the send queue at once: it sleeps, or it returns with a part
-//! taken or with `EAGAIN`, and the program calls again when it is told of room. A stream's sender keeps
+//! taken or with `EAGAIN`, and the program calls again when the kernel reports space. A stream's sender keeps
 //! what is not acknowledged, so that acknowledgments alone make room: only a wait that one of more than
-//! before ended counts, and until that one came. From then on there is room, and the writer has not come for
+//! before ended counts, and until that one arrived. From then on there is space, and the writer has not come for
 //! it: if asleep in its call it waits for a CPU, else it does something else, and may have given up what was
 //! not taken. Whether it sleeps there only the returns of calls tell. What keeps a program from its next call
 //! nothing tells: records of writes have no account of the scheduler.
@@ -13,7 +13,7 @@ use std::slice::Iter;
 use sockscope_record::{Direction, Kind, Point, Record, tcp_flags};
 
 use crate::send_hold::acks_received;
-use crate::{ConnectionStore, FlowStore, Pass};
+use crate::{ConnectionStore, FlowStore, Passage};
 
 /// What an acknowledgment makes room for is written when the writer, which sleeps, has its CPU.
 pub(crate) const WRITER_WAKES_NS_MAX: u64 = 20_000_000;
@@ -22,7 +22,7 @@ pub(crate) const WRITER_WAKES_NS_MAX: u64 = 20_000_000;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SendBufferWait {
     pub start_ns: u64,
-    /// When the acknowledgment came that made the room, the last one of several.
+    /// When the acknowledgment arrived that made the room, the last one of several.
     pub end_ns: u64,
     /// When the byte entered the send queue.
     pub taken_ns: u64,
@@ -30,7 +30,7 @@ pub(crate) struct SendBufferWait {
 }
 
 impl SendBufferWait {
-    /// Whether the writer came so soon that it must have slept, or waited to be told.
+    /// Whether the writer called so soon that it must have slept, or waited for an event.
     pub(crate) fn is_prompt(&self) -> bool {
         self.taken_ns - self.end_ns <= WRITER_WAKES_NS_MAX
     }
@@ -56,7 +56,7 @@ pub(crate) fn send_buffer_waits(
     ended.collect()
 }
 
-/// When acknowledgments of more than any before came back, in time order.
+/// When acknowledgments of more than any before returned, in time order.
 pub(crate) fn advancing_ns(reverse: &FlowStore) -> Vec<u64> {
     let mut acknowledged = 0;
     let not_of_data = tcp_flags::SYN | tcp_flags::RST;
@@ -95,12 +95,12 @@ struct Writer<'a> {
 
 impl Writer<'_> {
     /// Bytes enter the send queue; the wait for it, if they were asked for before, as if it ended now.
-    fn takes(&mut self, entry: &Pass) -> Option<SendBufferWait> {
+    fn takes(&mut self, entry: &Passage) -> Option<SendBufferWait> {
         while let Some(event) = self.calls.as_slice().first().filter(|e| e.at_ns <= entry.at_ns) {
             self.calls.next();
             self.asks(event);
         }
-        let Pass { at_ns: taken_ns, offset, .. } = *entry;
+        let Passage { at_ns: taken_ns, offset, .. } = *entry;
         let wanted = self.wanted.filter(|wanted| (self.taken_end..wanted.end).contains(&offset));
         self.taken_end = self.taken_end.max(entry.end());
         let rest = Wanted { since_ns: taken_ns, end: self.wanted.map_or(0, |wanted| wanted.end) };

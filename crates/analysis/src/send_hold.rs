@@ -3,7 +3,7 @@
 //! Each record at points 1 and 2 says what holds the next byte from then on; the latest one up to an
 //! instant counts there, and of two at one instant that of point 2. A window that was full then may
 //! open and release nothing, as the rest is short and Nagle's rule takes over. No byte moves, so no
-//! record says so: that is told from the acknowledgment that opened it, and from the one that releases
+//! record says so: that is known by the acknowledgment that opened it, and from the one that releases
 //! the rest.
 
 use std::slice::Iter;
@@ -11,7 +11,7 @@ use std::slice::Iter;
 use sockscope_record::{Direction, Hold, Kind, Point, Record, tcp_flags};
 
 use crate::send_queue::{self, SegmentSizes, SendQueueStep};
-use crate::{ConnectionStore, FlowStore, LedgerPart, Pass};
+use crate::{ConnectionStore, FlowStore, LedgerPart, Passage};
 
 /// What an acknowledgment or a call releases leaves right behind it, an acknowledgment's in the same
 /// softirq; what stays for longer is held by something else.
@@ -57,7 +57,7 @@ pub(crate) fn steps(
 }
 
 /// Segments of the reverse flow that come in, with their acknowledgments.
-pub(crate) fn acks_received(reverse: &FlowStore) -> &[Pass] {
+pub(crate) fn acks_received(reverse: &FlowStore) -> &[Passage] {
     match reverse.at(Point::InputDequeue) {
         [] => reverse.at(Point::InputEnqueue),
         passes => passes,
@@ -66,11 +66,11 @@ pub(crate) fn acks_received(reverse: &FlowStore) -> &[Pass] {
 
 /// What is known of the end that sends.
 struct Sender<'a> {
-    taken: &'a [Pass],
-    acks: &'a [Pass],
+    taken: &'a [Passage],
+    acks: &'a [Passage],
     /// Some record of the flow tells of pacing.
     is_paced: bool,
-    /// A record up to now told of Nagle's rule.
+    /// A record up to now reported Nagle's rule.
     was_nagle_told: bool,
     /// What is still to come of the flow's events.
     events: Iter<'a, Record>,
@@ -82,7 +82,7 @@ struct Sender<'a> {
     /// First byte not acknowledged, and the right edge of the receive window.
     acknowledged: u64,
     edge: u64,
-    /// What was in flight when the hold was told, and when that was.
+    /// What was in flight when the hold was recorded, and when that was.
     told_flight_bytes: u64,
     told_ns: u64,
 }
@@ -100,7 +100,7 @@ struct Settings {
 }
 
 impl<'a> Sender<'a> {
-    fn new(flow: &'a FlowStore, acks: &'a [Pass]) -> Self {
+    fn new(flow: &'a FlowStore, acks: &'a [Passage]) -> Self {
         let [entered, taken] = [Point::SendEnqueue, Point::SendDequeue].map(|point| flow.at(point));
         let mut passes = entered.iter().chain(taken);
         Self {
@@ -137,7 +137,7 @@ impl<'a> Sender<'a> {
         HoldStep { at_ns: pass.at_ns, hold: self.hold, unsent_bytes }
     }
 
-    /// Whether a rest that is told as paced stays from `at_ns` on for long and leaves with the
+    /// Whether a rest that is recorded as paced stays from `at_ns` on for long and leaves with the
     /// acknowledgment of all in flight: no timer sends so. `MSG_MORE` keeps the end of a long call so,
     /// and no record shows the flag.
     fn is_kept_for_ack(&self, at_ns: u64) -> bool {
@@ -154,8 +154,8 @@ impl<'a> Sender<'a> {
         self.settings.segment_bytes.map(|bytes| bytes.max(seen_bytes))
     }
 
-    /// Whether this acknowledgment is none older than those before (RFC 9293 §3.10.7.4, SND.WL2).
-    fn takes(&mut self, ack: &Pass) -> bool {
+    /// Whether this acknowledgment is not older than those before (RFC 9293 §3.10.7.4, SND.WL2).
+    fn takes(&mut self, ack: &Passage) -> bool {
         let is_taken = is_plain_ack(ack) && ack.acknowledged() >= self.acknowledged;
         if is_taken {
             self.acknowledged = ack.acknowledged();
@@ -199,7 +199,7 @@ impl<'a> Sender<'a> {
         next.is_some_and(|pass| pass.at_ns - at_ns <= RELEASE_NS_MAX)
     }
 
-    fn next_taken(&self, at_ns: u64) -> Option<&'a Pass> {
+    fn next_taken(&self, at_ns: u64) -> Option<&'a Passage> {
         self.taken.get(self.taken.partition_point(|pass| pass.at_ns < at_ns))
     }
 
@@ -259,7 +259,7 @@ impl<'a> Sender<'a> {
 }
 
 /// Whether its acknowledgment and window count as they do of an open connection.
-pub(crate) fn is_plain_ack(pass: &Pass) -> bool {
+pub(crate) fn is_plain_ack(pass: &Passage) -> bool {
     let says = pass.tcp_flags & (tcp_flags::ACK | tcp_flags::SYN | tcp_flags::RST);
     says == tcp_flags::ACK
 }
@@ -462,7 +462,7 @@ mod tests {
 
     #[test]
     fn a_segment_that_was_seen_is_no_larger_than_they_are_made() {
-        // A client's kernel told the size before the peer named its own.
+        // A client's kernel reported the size before the peer named its own.
         let stale = full("rwnd", OPENS).replace("extra=1460", "extra=299");
         assert_snapshot!(holds(&stale.replace("| 1us 2 +1000", "| 1us 2 +600 | 1us 2 +400")), @"2us rwnd | 9us nagle");
     }

@@ -2,15 +2,15 @@
 
 use sockscope_record::{Point, marks};
 
-use crate::{FlowStore, Pass};
+use crate::{FlowStore, Passage};
 
-/// Segment size assumed where none was told: Ethernet's 1500 less IP and TCP headers with timestamps.
+/// Segment size assumed where none was reported: Ethernet's 1500 less IP and TCP headers with timestamps.
 const SEGMENT_BYTES_USUAL: u32 = 1448;
 
 /// One record at point 1 or 2, with what it leaves in the send queue unsent.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SendQueueStep<'a> {
-    pub pass: &'a Pass,
+    pub pass: &'a Passage,
     pub is_enqueue: bool,
     /// Position after the last byte sent.
     pub sent_end: u64,
@@ -87,7 +87,7 @@ impl SegmentSizes {
         self.stretches[self.index_at(at_ns)].seen_bytes
     }
 
-    /// The largest around `at_ns`, told or seen.
+    /// The largest around `at_ns`, reported or seen.
     pub(crate) fn largest_at(&self, at_ns: u64) -> u32 {
         self.stretches[self.index_at(at_ns)].largest_bytes()
     }
@@ -106,7 +106,7 @@ impl SegmentSizes {
 
 /// Whether one of `taken`, of which what ends at `acknowledged` or before is no longer in flight, is short.
 /// Of several segments in one record only the last can be.
-pub(crate) fn has_short(taken: &[Pass], acknowledged: u64, segment_bytes: u32) -> bool {
+pub(crate) fn has_short(taken: &[Passage], acknowledged: u64, segment_bytes: u32) -> bool {
     let mut in_flight = taken.iter().rev().take_while(|pass| pass.end() > acknowledged);
     in_flight.any(|pass| !pass.len.is_multiple_of(segment_bytes))
 }

@@ -3,7 +3,7 @@
 use sockscope_record::{Protocol, Stage};
 
 use crate::flow_curves::FlowCurves;
-use crate::queue::{DelayRun, Queue};
+use crate::queue::{Queue, Residence};
 use crate::ranges::{self, Range, are_in_order, from, intersection, minus, total};
 use crate::{ConnectionStore, Distribution, LengthSummary, QueueStep, StageAnalysis};
 
@@ -41,10 +41,10 @@ fn analyze(
     whole_way: &[Range],
     end_ns: u64,
 ) -> StageAnalysis {
-    let runs = curves.delays(stage);
-    let byte_delay_ns = byte_mean(&runs, whole_way);
-    let mut delays: Vec<u64> = runs.iter().map(|run| run.delay_ns).collect();
-    drop(runs);
+    let residences = curves.delays(stage);
+    let byte_delay_ns = byte_mean(&residences, whole_way);
+    let mut delays: Vec<u64> = residences.iter().map(Residence::delay_ns).collect();
+    drop(residences);
     let delay_ns = Distribution::of(&mut delays);
     drop(delays);
     if !curves.is_observed(stage) {
@@ -71,19 +71,18 @@ fn analyze(
     }
 }
 
-/// Mean delay of those bytes of the runs that lie in `whole_way`; `None` when there are none. Both are in
-/// order of position.
-fn byte_mean(runs: &[DelayRun], whole_way: &[Range]) -> Option<f64> {
+/// Mean delay of the bytes in `whole_way`; `None` without such bytes. Both are in order of position.
+fn byte_mean(residences: &[Residence], whole_way: &[Range]) -> Option<f64> {
     let (mut bytes, mut area) = (0_u64, 0_u128);
     let mut ways = whole_way.iter().peekable();
-    debug_assert!(runs.is_sorted_by_key(|run| run.offset) && are_in_order(whole_way));
-    for run in runs {
-        let run_end = run.offset.saturating_add(run.len);
+    debug_assert!(residences.is_sorted_by_key(|one| one.offset) && are_in_order(whole_way));
+    for residence in residences {
+        let last = residence.offset.saturating_add(residence.len);
         while let Some(&&(start, end)) = ways.peek() {
-            let inside = end.min(run_end).saturating_sub(start.max(run.offset));
+            let inside = end.min(last).saturating_sub(start.max(residence.offset));
             bytes = bytes.saturating_add(inside);
-            area = area.saturating_add(u128::from(inside) * u128::from(run.delay_ns));
-            if end > run_end {
+            area = area.saturating_add(u128::from(inside) * u128::from(residence.delay_ns()));
+            if end > last {
                 break;
             }
             ways.next();
@@ -124,7 +123,7 @@ fn balance(curves: &FlowCurves, stage: Stage, beyond: Option<&[Range]>) -> (i64,
     let floor = curves.floor(stage);
     let passed = |point| {
         let curve = curves.at(point);
-        from(&ranges::union(&curve.covered, &curve.lost_ranges()), floor)
+        from(&ranges::union(&curve.covered, &curve.missed_ranges()), floor)
     };
     let (entered, left) = (passed(stage.enter()), passed(stage.leave()));
     let only_left = minus(&left, &entered);

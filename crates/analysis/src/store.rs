@@ -6,7 +6,7 @@ use sockscope_record::{
 
 /// One passage of bytes through one point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Pass {
+pub struct Passage {
     /// When, in nanoseconds of the trace's clock.
     pub at_ns: u64,
     /// Position of the first byte.
@@ -26,8 +26,8 @@ pub struct Pass {
     pub point: Point,
 }
 
-impl Pass {
-    /// That of the bytes of a record; `None` of an event beside the points.
+impl Passage {
+    /// That of the bytes of a record; `None` of an event of no point.
     #[must_use]
     pub fn of(record: &Record) -> Option<Self> {
         Some(Self {
@@ -112,17 +112,17 @@ pub struct FlowStore {
     pub id: FlowId,
     /// Passes by point, in the order of [`Point::ALL`]; segments without data (pure ACKs) at
     /// points 3 to 6 included, with `len` 0.
-    pub passes: [Vec<Pass>; 8],
-    /// Everything beside the points; also records of point 8 that are marked `DERIVED`: these bytes have
-    /// left the receive queue by then, nobody saw when.
+    pub passages: [Vec<Passage>; 8],
+    /// Every event of no point; also records of point 8 that are marked `DERIVED`: these bytes have
+    /// left the receive queue by then, at a time that was not recorded.
     pub events: Vec<Record>,
 }
 
 impl FlowStore {
     /// Passes at one point, in time order.
     #[must_use]
-    pub fn at(&self, point: Point) -> &[Pass] {
-        &self.passes[point.index()]
+    pub fn at(&self, point: Point) -> &[Passage] {
+        &self.passages[point.index()]
     }
 }
 
@@ -153,7 +153,7 @@ impl ConnectionStore {
     /// Time of the first record of all; `None` without one.
     pub(crate) fn start_ns(&self) -> Option<u64> {
         let flows = self.flows.iter();
-        let passes = flows.clone().flat_map(|flow| &flow.passes).filter_map(|list| list.first());
+        let passes = flows.clone().flat_map(|flow| &flow.passages).filter_map(|list| list.first());
         let events = flows.filter_map(|flow| flow.events.first()).map(|event| event.at_ns);
         passes.map(|pass| pass.at_ns).chain(events).min()
     }
@@ -161,7 +161,7 @@ impl ConnectionStore {
     /// Time of the last record of all; `None` without one.
     pub(crate) fn last_ns(&self) -> Option<u64> {
         let flows = self.flows.iter();
-        let passes = flows.clone().flat_map(|flow| &flow.passes).filter_map(|list| list.last());
+        let passes = flows.clone().flat_map(|flow| &flow.passages).filter_map(|list| list.last());
         let events = flows.filter_map(|flow| flow.events.last()).map(|event| event.at_ns);
         passes.map(|pass| pass.at_ns).chain(events).max()
     }
@@ -175,7 +175,7 @@ impl ConnectionStore {
     /// When bytes first passed a point, nanoseconds of the trace's clock; `None` when none did.
     #[must_use]
     pub fn first_ns(&self) -> Option<u64> {
-        let passes = self.flows.iter().flat_map(|flow| &flow.passes);
+        let passes = self.flows.iter().flat_map(|flow| &flow.passages);
         passes.filter_map(|passes| passes.first()).map(|pass| pass.at_ns).min()
     }
 }
@@ -188,6 +188,6 @@ mod tests {
     #[test]
     fn a_position_beyond_64_bits_ends_at_the_largest_one() {
         let pass = testing::store("1 1 0..100").flows[0].at(Point::SendEnqueue)[0];
-        assert_eq!(Pass { offset: u64::MAX - 9, ..pass }.end(), u64::MAX);
+        assert_eq!(Passage { offset: u64::MAX - 9, ..pass }.end(), u64::MAX);
     }
 }

@@ -14,7 +14,7 @@ use crate::{
 /// From `start_ns` to `end_ns` the oldest unread byte of a flow was in one place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LedgerSpan {
-    /// When it came there; first instant that counts.
+    /// When it arrived there; first instant that counts.
     pub start_ns: u64,
     /// When it left; first instant that no longer counts. Later than `start_ns`.
     pub end_ns: u64,
@@ -32,14 +32,14 @@ impl LedgerSpan {
     }
 }
 
-/// Records were lost between two times.
+/// Records were missed between two times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LossInterval {
     /// Not before this.
     pub start_ns: u64,
     /// Not after this.
     pub end_ns: u64,
-    /// Records of this point; `None` for records beside the points.
+    /// Records of this point; `None` for records of no point.
     pub point: Option<Point>,
     /// How many.
     pub count: u64,
@@ -50,7 +50,7 @@ pub struct LossInterval {
 }
 
 impl LossInterval {
-    /// Whether records of a connection of this protocol may be among the lost ones.
+    /// Whether records of a connection of this protocol may be among the missed ones.
     #[must_use]
     pub fn may_touch(&self, protocol: Protocol) -> bool {
         !self.of_datagrams || protocol == Protocol::Udp

@@ -139,7 +139,7 @@ pub(crate) fn begins_at(part: LedgerPart) -> Option<usize> {
         InputQueue => 5,
         TcpInput => 6,
         ReceiveWakeup | ReceiveApp => 7,
-        Lost | Unknown => return None,
+        Dropped | Unknown => return None,
     })
 }
 
@@ -179,19 +179,19 @@ fn is_true_where_known(stream: &Stream, records: &[Record]) -> Result<(), TestCa
 
 /// Takes away the records of one point in a part of the trace, and says so as a probe would.
 fn lose(records: &[Record], point: Point, from_ns: u64, until_ns: u64) -> Vec<Record> {
-    let is_lost = |record: &Record| {
+    let is_missed = |record: &Record| {
         record.point() == Some(point) && (from_ns..=until_ns).contains(&record.at_ns)
     };
-    let mut kept: Vec<_> = records.iter().filter(|record| !is_lost(record)).copied().collect();
-    let lost = records.len() - kept.len();
-    if lost > 0 {
+    let mut kept: Vec<_> = records.iter().filter(|record| !is_missed(record)).copied().collect();
+    let missed = records.len() - kept.len();
+    if missed > 0 {
         kept.push(Record {
             at_ns: until_ns,
             kind: Kind::Loss,
             flow: FlowId(0),
             code: point.number(),
             offset: from_ns,
-            detail: lost as u64,
+            detail: missed as u64,
             ..Record::default()
         });
     }
@@ -258,7 +258,7 @@ proptest! {
             prop_assert_eq!((stage.residue_bytes, stage.resident_bytes), (Some(0), Some(0)));
         }
         let means: Vec<f64> = flow.stages.iter().filter_map(|stage| stage.byte_delay_ns).collect();
-        let sum = means[..7].iter().sum::<f64>() + flow.lost_byte_delay_ns.unwrap_or(0.0);
+        let sum = means[..7].iter().sum::<f64>() + flow.dropped_byte_delay_ns.unwrap_or(0.0);
         prop_assert!((sum - means[7]).abs() <= 1e-9 * means[7], "{sum} of {}", means[7]);
         let stores = analyzer(&records, true).into_stores();
         let curves = curves(&stores);
@@ -292,7 +292,7 @@ proptest! {
             for run in runs {
                 for byte in run.offset..run.offset + run.len {
                     let [entered, left] = [enter, leave].map(|p| stream.passed_ns[p][byte as usize]);
-                    prop_assert_eq!((run.entered_ns, run.delay_ns), (entered, left - entered));
+                    prop_assert_eq!((run.entered_ns, run.delay_ns()), (entered, left - entered));
                 }
             }
         }

@@ -63,42 +63,42 @@ const DROPPED_BEHIND_POINT_6: &str = "1ms 1 +2000 | 1010us 2-4 0..1000 | 1020us 
 
 #[test]
 fn what_a_filter_drops_is_in_no_queue_until_it_comes_again() {
-    assert_snapshot!(places(DROPPED_BEHIND_POINT_6), @"send_queue.other 10us | wire 10us | tcp_input 10us | lost 199970us | wire 10us | tcp_input 20us | receive_queue.app 10us");
+    assert_snapshot!(places(DROPPED_BEHIND_POINT_6), @"send_queue.other 10us | wire 10us | tcp_input 10us | dropped 199970us | wire 10us | tcp_input 20us | receive_queue.app 10us");
     let analysis = testing::analyze(DROPPED_BEHIND_POINT_6);
     assert_snapshot!(balance(&analysis), @"send_queue 0/0/0 | tcp_output 0/0/0 | interface_queue 0/0/0 | wire 0/0/0 | input_queue 0/0/0 | tcp_input 0/0/0 | receive_queue 0/0/0 | total 0/0/0");
     let tcp_input = &analysis.flows[0].stages[5];
     assert_eq!(tcp_input.delay_ns.unwrap().max, 20_000, "from when it came again");
     let means: Vec<_> = analysis.flows[0].stages.iter().filter_map(|it| it.byte_delay_ns).collect();
     let [in_stages @ .., total] = &means[..] else { panic!("no stages") };
-    let lost_ns = analysis.flows[0].lost_byte_delay_ns.unwrap();
-    assert_eq!(in_stages.iter().sum::<f64>() + lost_ns, *total);
+    let cost_ns = analysis.flows[0].dropped_byte_delay_ns.unwrap();
+    assert_eq!(in_stages.iter().sum::<f64>() + cost_ns, *total);
 }
 
 #[test]
 fn a_drop_in_the_interface_queue_is_no_other_case() {
     let text = "1ms 1-3 +1000 | 1500us drop 0..1000 detail=50
         201ms retransmit 0..1000 code=1 | 201ms 2-3 0..1000 retransmitted | 201100us 4-8 0..1000";
-    assert_snapshot!(places(text), @"interface_queue 500us | lost 199500us | interface_queue 100us");
+    assert_snapshot!(places(text), @"interface_queue 500us | dropped 199500us | interface_queue 100us");
 }
 
 #[test]
-fn what_is_dropped_twice_is_lost_twice_and_what_never_comes_again_stays_lost() {
+fn what_is_dropped_twice_counts_twice_and_what_is_never_retransmitted_stays_dropped() {
     let twice = "1ms 1-6 +1000 | 1010us drop 0..1000 detail=77
         201ms retransmit 0..1000 code=1 | 201ms 2-6 0..1000 retransmitted
         201010us drop 0..1000 detail=77";
     assert_snapshot!(places(&format!("{twice} | 601ms 2-6 0..1000 retransmitted | 601010us 7-8 +1000")),
-        @"tcp_input 10us | lost 199990us | tcp_input 10us | lost 399990us | tcp_input 10us");
+        @"tcp_input 10us | dropped 199990us | tcp_input 10us | dropped 399990us | tcp_input 10us");
     let text = format!("{twice} | 250ms <3-6 ack=0");
-    assert_snapshot!(places(&text), @"tcp_input 10us | lost 199990us | tcp_input 10us | lost 48990us");
+    assert_snapshot!(places(&text), @"tcp_input 10us | dropped 199990us | tcp_input 10us | dropped 48990us");
     assert_snapshot!(balance(&testing::analyze(&text)), @"send_queue 0/0/0 | tcp_output 0/0/0 | interface_queue 0/0/0 | wire 0/0/0 | input_queue 0/0/0 | tcp_input 0/0/0 | receive_queue 0/0/0 | total 0/1000/0");
 }
 
 #[test]
-fn what_the_senders_own_host_refuses_is_lost_until_tcp_tries_it_with_success() {
+fn what_the_senders_own_host_refuses_is_dropped_until_tcp_tries_it_with_success() {
     // A full queueing discipline takes neither the segment nor its first repetition.
     let text = "1ms 1 +1000 pacing | 1020us drop 0..1000 detail=50 | 2ms 1 +500 pacing
         2020us drop 0..1500 detail=50 | 204ms 2-8 +1500";
-    assert_snapshot!(places(text), @"send_queue.pacing 20us | lost 202980us");
+    assert_snapshot!(places(text), @"send_queue.pacing 20us | dropped 202980us");
     let analysis = testing::analyze(text);
     let max = analysis.flows[0].stages[0].length_bytes.unwrap().max;
     assert_eq!(max, 1500, "TCP has it in its send queue all the time");
@@ -108,7 +108,7 @@ fn what_the_senders_own_host_refuses_is_lost_until_tcp_tries_it_with_success() {
 fn what_is_away_already_is_not_dropped_again() {
     let said_twice = "1ms 1-6 +1000 | 1010us drop 0..1000 code=6 | 1020us drop 0..500 code=6
         201ms retransmit 0..1000 code=1 | 201ms 2-6 0..1000 retransmitted | 201010us 7-8 0..1000";
-    assert_snapshot!(places(said_twice), @"tcp_input 10us | lost 199990us | tcp_input 10us");
+    assert_snapshot!(places(said_twice), @"tcp_input 10us | dropped 199990us | tcp_input 10us");
     let stores = testing::store(said_twice);
     let curves =
         crate::FlowCurves::new(&stores, Direction::FromClient, &[], &crate::DropReasons::new());
@@ -119,7 +119,7 @@ fn what_is_away_already_is_not_dropped_again() {
 
 #[test]
 fn the_drop_of_a_copy_leaves_the_original_where_it_is() {
-    // The original waits behind point 6 for what was lost before it; its repetition is dropped.
+    // The original waits behind point 6 for the data dropped before it; its repetition is dropped.
     let text = "1ms 1-6 +1000 | 2ms retransmit 0..1000 code=3 | 2ms 2-6 0..1000 retransmitted
         2010us drop 0..1000 detail=77 | 3ms 7-8 0..1000";
     assert_snapshot!(places(text), @"tcp_input 2000us");
@@ -297,7 +297,7 @@ fn with_a_declared_loss_the_same_hole_is_unknown_for_as_long_as_it_can_be() {
 
 /// Of the hit that records 2 to 5 on loopback, the list's count tells of 4.
 #[test]
-fn points_that_share_a_hit_are_lost_with_it() {
+fn points_that_share_a_hit_are_missed_with_it() {
     let seen = "10us 1 +100 | 11us 2-8 0..40 | 14us 6-8 40..100";
     assert_snapshot!(balance(&testing::analyze(&format!("{seen} | 20us loss code=4 from=9us detail=1"))), @"send_queue ?/0/1 | tcp_output ?/0/1 | interface_queue ?/0/1 | wire ?/0/1 | input_queue ?/0/1 | tcp_input 0/0/0 | receive_queue 0/0/0 | total 0/0/0");
     // Of one with a queueing discipline, which records 2 and 3, it tells of 3.
@@ -309,7 +309,7 @@ fn points_that_share_a_hit_are_lost_with_it() {
 }
 
 #[test]
-fn a_hit_that_was_seen_where_its_loss_would_be_told_was_not_lost() {
+fn a_hit_that_was_seen_where_its_loss_would_be_recorded_was_not_missed() {
     let text =
         "10us 1 +100 | 11us 2-8 0..40 | 14us 4-8 40..100 | 20us loss code=4 from=9us detail=1";
     assert_snapshot!(balance(&testing::analyze(text)), @"send_queue 60/0/0 | tcp_output 0/0/0 | interface_queue 60/0/0 | wire 0/0/0 | input_queue 0/0/0 | tcp_input 0/0/0 | receive_queue 0/0/0 | total 0/0/0");
@@ -321,7 +321,7 @@ fn a_hit_that_was_seen_where_its_loss_would_be_told_was_not_lost() {
 }
 
 #[test]
-fn a_repeat_that_points_of_a_lost_hit_saw_first_is_no_first_passage() {
+fn a_repeat_that_points_of_a_missed_hit_saw_first_is_no_first_passage() {
     let text = "10us 1 +100 | 11us 2-8 0..40 | 30us loss code=4 from=9us detail=1
         201ms 2-8 40..100 retransmitted";
     // What is sent to another interface may have come to nothing on the wire.
@@ -334,7 +334,7 @@ fn a_repeat_that_points_of_a_lost_hit_saw_first_is_no_first_passage() {
 }
 
 #[test]
-fn bytes_that_a_lost_hit_may_have_sent_do_not_surely_wait() {
+fn bytes_that_a_missed_hit_may_have_sent_do_not_surely_wait() {
     let text = "10us 1 +100 | 11us 2-8 0..40 | 20us loss code=4 from=9us detail=1";
     assert_snapshot!(balance(&testing::analyze(text)), @"send_queue ?/?/1 | tcp_output ?/?/1 | interface_queue ?/?/1 | wire ?/?/1 | input_queue ?/?/1 | tcp_input 0/0/0 | receive_queue 0/0/0 | total 0/60/0");
 }
@@ -537,7 +537,7 @@ fn a_datagram_for_a_full_receive_buffer_is_not_refused() {
 }
 
 #[test]
-fn a_lost_segment_waits_where_it_was_lost_until_its_retransmission_gets_through() {
+fn a_dropped_segment_waits_where_it_was_dropped_until_its_retransmission_gets_through() {
     assert_snapshot!(places("10us 1-4 +100 | 210us 2-4 0..100 retransmitted | 212us 5-8 +100"), @"wire 202us");
 }
 

@@ -6,7 +6,7 @@ use crate::curve::Curve;
 use crate::flow_curves::FlowCurves;
 use crate::ranges::{self, Range};
 use crate::record_loss_times::Losses;
-use crate::{AtLeast, BurstSummary, ConnectionStore, Distribution, FlowStore, Pass};
+use crate::{AtLeast, BurstSummary, ConnectionStore, Distribution, FlowStore, Passage};
 
 /// Segments with at least this much time between them belong to different bursts.
 const BURST_GAP_NS: u64 = 1_000_000;
@@ -15,7 +15,7 @@ const READ_GAP_NS: u64 = 20_000;
 
 /// Segments with data, where TCP hands them to IP; where that was not seen, at the first interface
 /// point that was.
-pub(crate) fn segments(flow: &FlowStore) -> impl Iterator<Item = &Pass> {
+pub(crate) fn segments(flow: &FlowStore) -> impl Iterator<Item = &Passage> {
     let points = [Point::SendDequeue, Point::InterfaceEnqueue, Point::InterfaceDequeue];
     let passes = points.into_iter().map(|point| flow.at(point));
     let seen = passes.into_iter().find(|passes| passes.iter().any(|pass| pass.len > 0));
@@ -36,7 +36,7 @@ pub(crate) fn retransmitted_bytes(flow: &FlowStore, curves: &FlowCurves) -> u64 
     if taken.passed_bytes > 0 || said > 0 {
         return taken.repeated_bytes.max(said);
     }
-    let beyond = flow.passes[2..6].iter().find(|passes| !passes.is_empty());
+    let beyond = flow.passages[2..6].iter().find(|passes| !passes.is_empty());
     let marked = beyond.into_iter().flatten().filter(|pass| pass.marks & marks::RETRANSMITTED != 0);
     marked.map(|pass| u64::from(pass.len)).sum()
 }
@@ -52,10 +52,10 @@ fn carried(curves: &FlowCurves) -> Vec<Range> {
     if first.unknown_ns().next().is_none() {
         return first.covered.clone();
     }
-    ranges::union(&first.lost_ranges(), &curves.seen())
+    ranges::union(&first.missed_ranges(), &curves.seen())
 }
 
-/// Which figures lost records may have made too small.
+/// Which figures missed records may have made too small.
 pub(crate) fn at_least(
     store: &ConnectionStore,
     direction: Direction,
@@ -96,7 +96,7 @@ pub(crate) fn at_least(
 }
 
 /// Distinct bytes a second, from the first byte at the first point that saw any to the last byte at
-/// the last point that did, of those that came so far: what lies unread or was dropped did not pass.
+/// the last point that did, of those that reached it: what lies unread or was dropped did not pass.
 /// `None` when that takes no time, none did, the last time there is unknown, or the reader's end was
 /// watched and nothing was read there.
 pub(crate) fn throughput(curves: &FlowCurves) -> Option<f64> {
@@ -105,16 +105,16 @@ pub(crate) fn throughput(curves: &FlowCurves) -> Option<f64> {
         && curves.at(Point::ReceiveDequeue).is_empty();
     let last = curves.last_passed().filter(|last| !last.is_cut && !is_unread)?;
     let first = curves.first_seen()?;
-    let start_ns = first.runs.iter().map(|run| run.at_ns).min()?;
-    let end_ns = last.runs.iter().map(|run| run.at_ns).max()?;
+    let start_ns = first.seen.iter().map(|run| run.at_ns).min()?;
+    let end_ns = last.seen.iter().map(|run| run.at_ns).max()?;
     let seconds = end_ns.checked_sub(start_ns).filter(|&ns| ns > 0)? as f64 / 1e9;
-    // By position, so that records lost at the last point cost no bytes.
+    // By position, so that records missed at the last point cost no bytes.
     let beyond = [(last.end(), u64::MAX)];
     let gone = ranges::union(&curves.dropped.covered, &beyond);
     // Where the first bytes were missed, the time begins behind them.
     let passed = match is_touched {
         true => {
-            let first_seen = first.runs.iter().min_by_key(|run| run.at_ns)?.offset;
+            let first_seen = first.seen.iter().min_by_key(|run| run.at_ns)?.offset;
             ranges::from(&carried(curves), first_seen)
         }
         false => first.covered.clone(),
@@ -128,7 +128,7 @@ struct Burst {
     first_ns: u64,
     last_ns: u64,
     bytes: u64,
-    /// Whether no record between its first and its last segment was lost.
+    /// Whether no record between its first and its last segment was missed.
     is_whole: bool,
 }
 
@@ -206,7 +206,7 @@ pub(crate) fn reads(flow: &FlowStore, is_stream: bool, losses: &Losses) -> Reads
     Reads { bytes: Distribution::of(&mut sizes), are_guessed, copied_max }
 }
 
-/// Bytes of each copy; not of one behind a lost record, which may be two: their bytes are counted from
+/// Bytes of each copy; not of one behind a missed record, which may be two: their bytes are counted from
 /// the copy that was seen before.
 fn single_copies(flow: &FlowStore, losses: &Losses) -> impl Iterator<Item = u64> {
     let mut since_ns = 0;
@@ -226,18 +226,18 @@ fn copied_bytes(flow: &FlowStore, grouped: bool, losses: &Losses) -> Vec<u64> {
     let mut before_ns = 0;
     // The last copy, unless it left nothing to be read, which ends a call. Where less was seen to
     // arrive than was read, what is left is not known.
-    let mut last: Option<&Pass> = None;
+    let mut last: Option<&Passage> = None;
     let copies = flow.at(Point::ReceiveDequeue).iter();
     for copy in copies.filter(|copy| copy.len > 0 || !grouped) {
         while let Some(arrival) = arrivals.next_if(|arrival| arrival.at_ns <= copy.at_ns) {
             arrived = arrival.end().max(arrived);
         }
         let continues =
-            |last: &Pass| last.thread == copy.thread && copy.at_ns - last.at_ns < READ_GAP_NS;
+            |last: &Passage| last.thread == copy.thread && copy.at_ns - last.at_ns < READ_GAP_NS;
         let before_ns = std::mem::replace(&mut before_ns, copy.at_ns);
-        let lost = losses.within(Point::ReceiveDequeue, before_ns, copy.at_ns);
-        // A datagram is read whole, whatever was lost before it.
-        let is_whole = !grouped || lost.is_none();
+        let missed = losses.within(Point::ReceiveDequeue, before_ns, copy.at_ns);
+        // A datagram is read whole, whatever was missed before it.
+        let is_whole = !grouped || missed.is_none();
         match sizes.last_mut() {
             Some(size) if grouped && last.is_some_and(continues) => {
                 *size = (size.0.saturating_add(u64::from(copy.len)), size.1 && is_whole);
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_behind_a_lost_one_may_be_two() {
+    fn a_copy_behind_a_missed_one_may_be_two() {
         let store = testing::store("1us 8 +100 | 100us 8 +90000 | 101us 8 +200");
         let loss = LossInterval {
             start_ns: 50_000,
@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn what_passed_point_2_again_counts_as_sent_again_though_the_first_time_was_lost() {
+    fn what_passed_point_2_again_counts_as_sent_again_though_the_first_time_was_missed() {
         let flow = &testing::analyze(
             "1us 1 +100 | 2us 3-8 +100 | 5us loss code=2 from=1us | 9ms 2 +100 retransmitted",
         )

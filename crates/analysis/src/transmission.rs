@@ -2,7 +2,7 @@
 
 use sockscope_record::{Kind, Point, Record, tcp_flags};
 
-use crate::{FlowStore, Pass};
+use crate::{FlowStore, Passage};
 
 /// How far back a search for an earlier transmission looks: more packets than any window has.
 pub(crate) const LOOK_BACK_PASSES_MAX: usize = 65_536;
@@ -10,7 +10,7 @@ pub(crate) const LOOK_BACK_PASSES_MAX: usize = 65_536;
 /// No timer of TCP is shorter (`TCP_TIMEOUT_MIN`: two ticks, at most 1000 a second).
 pub(crate) const TIMER_NS_MIN: u64 = 1_000_000;
 
-/// Where a packet can be seen on its way, nearest to the receiver first.
+/// Where a packet can be seen in transit, nearest to the receiver first.
 pub(crate) const ON_THE_WAY: [Point; 4] =
     [Point::InputDequeue, Point::InputEnqueue, Point::InterfaceDequeue, Point::InterfaceEnqueue];
 
@@ -19,7 +19,7 @@ pub(crate) fn seen_before(flow: &FlowStore, reverse: &FlowStore, drop: &Record) 
     told_point(drop).or_else(|| own_point(flow, reverse, drop, true))
 }
 
-/// The same where the drop does not tell; unless `may_be_queued` it never came to the interface queue.
+/// The same where the drop does not tell; unless `may_be_queued` it never reached the interface queue.
 pub(crate) fn own_point(
     flow: &FlowStore,
     reverse: &FlowStore,
@@ -40,7 +40,13 @@ pub(crate) fn told_point(drop: &Record) -> Option<Point> {
 
 /// Whether `pass`, the last one before `drop`, cannot be of an earlier transmission of the same bytes. One
 /// that a queue or a filter of the sender's host refuses passes no point at all.
-fn is_own(flow: &FlowStore, reverse: &FlowStore, drop: &Record, point: Point, pass: &Pass) -> bool {
+fn is_own(
+    flow: &FlowStore,
+    reverse: &FlowStore,
+    drop: &Record,
+    point: Point,
+    pass: &Passage,
+) -> bool {
     let events = &flow.events;
     let since = &events[events.partition_point(|event| event.at_ns < pass.at_ns)..];
     let mut between =
@@ -69,7 +75,7 @@ fn is_own(flow: &FlowStore, reverse: &FlowStore, drop: &Record, point: Point, pa
 }
 
 /// The last pass up to a drop that looks like the dropped segment, and its point.
-pub(crate) fn last_like<'a>(flow: &'a FlowStore, drop: &Record) -> Option<(Point, &'a Pass)> {
+pub(crate) fn last_like<'a>(flow: &'a FlowStore, drop: &Record) -> Option<(Point, &'a Passage)> {
     furthest(flow, drop, latest(flow.at(Point::InterfaceEnqueue), drop, 0), 0)
 }
 
@@ -77,9 +83,9 @@ pub(crate) fn last_like<'a>(flow: &'a FlowStore, drop: &Record) -> Option<(Point
 fn furthest<'a>(
     flow: &'a FlowStore,
     drop: &Record,
-    queued: Option<&'a Pass>,
+    queued: Option<&'a Passage>,
     since_ns: u64,
-) -> Option<(Point, &'a Pass)> {
+) -> Option<(Point, &'a Passage)> {
     let mut last = queued.map(|pass| (Point::InterfaceEnqueue, pass));
     // Towards the receiver: of equal times the last one counts, which is nearest to it.
     for point in [Point::InterfaceDequeue, Point::InputEnqueue, Point::InputDequeue] {
@@ -90,14 +96,14 @@ fn furthest<'a>(
 }
 
 /// The last one of `passes` from `since_ns` up to a drop that looks like the dropped segment.
-fn latest<'a>(passes: &'a [Pass], drop: &Record, since_ns: u64) -> Option<&'a Pass> {
+fn latest<'a>(passes: &'a [Passage], drop: &Record, since_ns: u64) -> Option<&'a Passage> {
     let before = &passes[..passes.partition_point(|pass| pass.at_ns <= drop.at_ns)];
     let near = before.iter().rev().take(LOOK_BACK_PASSES_MAX);
     near.take_while(|pass| pass.at_ns >= since_ns).find(|pass| is_like(pass, drop))
 }
 
 /// Whether the pass may be of the dropped segment: it has its first byte, or like it no data.
-pub(crate) fn is_like(pass: &Pass, drop: &Record) -> bool {
+pub(crate) fn is_like(pass: &Passage, drop: &Record) -> bool {
     if drop.len > 0 {
         return pass.offset <= drop.offset && drop.offset < pass.end();
     }

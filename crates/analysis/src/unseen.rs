@@ -11,10 +11,10 @@
 
 use sockscope_record::{Connection, Point, Protocol, marks, tcp_flags};
 
-use crate::curve::{Curve, LostRun, Run};
+use crate::curve::{Curve, FirstPassage, MissedPassage};
 use crate::ranges::{Range, union};
 use crate::record_loss_times::Losses;
-use crate::{FlowStore, Pass};
+use crate::{FlowStore, Passage};
 
 /// A position is certain while fewer bytes than this pass between two records: see `Unwrapper`.
 const UNWRAP_BYTES: u64 = 1 << 31;
@@ -23,19 +23,19 @@ const UNWRAP_BYTES: u64 = 1 << 31;
 const PACKET_BYTES_USUAL: u64 = 65_536;
 
 /// Takes the first passages out of a stream's curve that may run over a loss at their point, and gives the times
-/// between which their bytes passed. What came to point 7 with the very bytes of one packet at point 6 is whole.
+/// between which their bytes passed. What reached point 7 with the very bytes of one packet at point 6 is whole.
 pub(crate) fn take_spans(
     curves: &mut [Curve; 8],
     point: Point,
-    passes: &[Pass],
+    passes: &[Passage],
     losses: &Losses,
-) -> Vec<LostRun> {
+) -> Vec<MissedPassage> {
     if !matches!(point, Point::ReceiveEnqueue | Point::ReceiveDequeue) {
         return Vec::new();
     }
     let (before, from_here) = curves.split_at_mut(point.index());
-    let (curve, packets) = (&mut from_here[0], &before[Point::InputDequeue.index()].runs);
-    let is_packet = |run: &Run| {
+    let (curve, packets) = (&mut from_here[0], &before[Point::InputDequeue.index()].seen);
+    let is_packet = |run: &FirstPassage| {
         let packet = packets.binary_search_by_key(&run.offset, |packet| packet.offset);
         let Some(packet) = packet.ok().map(|at| &packets[at]) else { return false };
         // Its time may be that of the read which showed that it had come.
@@ -44,13 +44,13 @@ pub(crate) fn take_spans(
         let is_late = is_derived && losses.within(point, times.0, times.1).is_some();
         packet.len == run.len && !is_late
     };
-    let runs = curve.runs.iter();
+    let runs = curve.seen.iter();
     let runs = runs.filter(|run| point == Point::ReceiveDequeue || !is_packet(run));
     let spans = runs.filter_map(|run| {
         let before = (run.pass as usize).checked_sub(1).and_then(|before| passes.get(before));
         let before_ns = before.map_or(0, |pass| pass.at_ns);
         let (from_ns, _) = losses.within(point, before_ns, run.at_ns)?;
-        Some(LostRun { offset: run.offset, end: run.end(), from_ns, until_ns: run.at_ns })
+        Some(MissedPassage { offset: run.offset, end: run.end(), from_ns, until_ns: run.at_ns })
     });
     let spans: Vec<_> = spans.collect();
     if !spans.is_empty() {
@@ -99,7 +99,7 @@ fn last_ns(curves: &[Curve; 8], flow: &FlowStore, point: Point, protocol: Protoc
         return last_ns;
     }
     let end = curves.iter().map(Curve::end).max().unwrap_or(0);
-    let shows_end = |pass: &&Pass| pass.len == 0 && pass.offset == end;
+    let shows_end = |pass: &&Passage| pass.len == 0 && pass.offset == end;
     let last_empty = |point| flow.at(point).iter().rev().find(shows_end).map(|pass| pass.at_ns);
     let empty = match point {
         Point::SendDequeue => [Point::InterfaceEnqueue, Point::InterfaceDequeue]
@@ -109,21 +109,22 @@ fn last_ns(curves: &[Curve; 8], flow: &FlowStore, point: Point, protocol: Protoc
         _ => last_empty(point),
     };
     let curve = &curves[point.index()];
-    let is_first = |run: &&Run| flow.at(point)[run.pass as usize].marks & marks::RETRANSMITTED == 0;
-    let first = curve.runs.last().filter(is_first).map(|run| run.at_ns);
+    let is_first =
+        |run: &&FirstPassage| flow.at(point)[run.pass as usize].marks & marks::RETRANSMITTED == 0;
+    let first = curve.seen.last().filter(is_first).map(|run| run.at_ns);
     first.max(empty).unwrap_or(0)
 }
 
 /// Whether a FIN was seen right behind the furthest position.
 fn has_known_end(curves: &[Curve; 8], flow: &FlowStore) -> bool {
     let end = curves.iter().map(Curve::end).max().unwrap_or(0);
-    let fins = flow.passes[2..6]
+    let fins = flow.passages[2..6]
         .iter()
         .flat_map(|passes| passes.iter().rev().take_while(|pass| pass.end() >= end).filter(is_fin));
-    fins.map(Pass::end).any(|at| at == end)
+    fins.map(Passage::end).any(|at| at == end)
 }
 
-fn is_fin(pass: &&Pass) -> bool {
+fn is_fin(pass: &&Passage) -> bool {
     pass.tcp_flags & tcp_flags::FIN != 0
 }
 
@@ -148,7 +149,7 @@ pub(crate) fn note_blind_times(curves: &mut [Curve; 8], losses: &Losses, connect
 /// number of missed records there bounds the bytes that passed unseen. A damaged batch,
 /// whose losses have no count, leaves the other positions as they were recorded.
 pub(crate) fn uncertain_since_ns(flow: &FlowStore, losses: &Losses) -> Option<u64> {
-    let sizes = flow.passes[2..6].iter().flatten().map(|pass| u64::from(pass.len));
+    let sizes = flow.passages[2..6].iter().flatten().map(|pass| u64::from(pass.len));
     let packet_bytes = sizes.max().unwrap_or(0).max(PACKET_BYTES_USUAL);
     let mut since_ns = None;
     for point in [Point::InterfaceDequeue, Point::InputDequeue] {
@@ -171,7 +172,7 @@ mod tests {
     use crate::{AtLeast, FlowAnalysis, testing};
 
     /// Losses of `count` records at each point between two times.
-    fn lost_everywhere(from: &str, until: &str, count: u64) -> String {
+    fn missed_everywhere(from: &str, until: &str, count: u64) -> String {
         let losses = Point::ALL.map(|point| {
             format!("{until} loss code={} from={from} detail={count}", point.number())
         });
@@ -181,10 +182,10 @@ mod tests {
     /// A recorder that stands still from 2 ms to 8 ms, in which the bytes from 2000 to 800000 pass. What it sees
     /// first at points 7 and 8 goes back to the last position that it knew there.
     fn standstill() -> String {
-        let lost = lost_everywhere("2ms", "8ms", 900);
+        let missed = missed_everywhere("2ms", "8ms", 900);
         format!(
             "1ms 1-7 0..1000 | 1100us 8 0..1000 thread=7 | 2ms 1-7 1000..2000 | 2100us 8 1000..2000 thread=7
-             {lost}
+             {missed}
              8100us 1-6 800000..801000 | 8200us 7 2000..801000 | 8300us 8 2000..801000 thread=7
              9ms 1-7 801000..802000 | 9100us 8 801000..802000 thread=7
              9200us 3-6 at=802000 fin ack=0"
@@ -233,8 +234,8 @@ mod tests {
 
     #[test]
     fn without_a_loss_every_figure_is_known() {
-        let lost = lost_everywhere("2ms", "8ms", 900);
-        let whole = standstill().replace(&lost, "");
+        let missed = missed_everywhere("2ms", "8ms", 900);
+        let whole = standstill().replace(&missed, "");
         let flow = flow(&whole);
         assert_eq!(flow.at_least, AtLeast::default());
         assert_eq!(flow.read_bytes.unwrap().max, 799_000);
@@ -244,8 +245,8 @@ mod tests {
 
     #[test]
     fn behind_the_last_record_more_may_have_passed_unless_a_fin_was_seen() {
-        let lost = lost_everywhere("2ms", "8ms", 3);
-        let open = flow(&format!("1ms 1-8 0..1000 | {lost} | 9ms write"));
+        let missed = missed_everywhere("2ms", "8ms", 3);
+        let open = flow(&format!("1ms 1-8 0..1000 | {missed} | 9ms write"));
         assert_eq!((open.bytes, open.at_least.bytes), (1000, true));
         assert_eq!(open.ledger.share(crate::LedgerPart::Unknown), 7.0 / 8.0);
         assert!(
@@ -253,7 +254,8 @@ mod tests {
                 .iter()
                 .all(|stage| (stage.residue_bytes, stage.resident_bytes) == (None, None))
         );
-        let ended = flow(&format!("1ms 1-8 0..1000 | 1500us 3-6 at=1000 fin | {lost} | 9ms write"));
+        let ended =
+            flow(&format!("1ms 1-8 0..1000 | 1500us 3-6 at=1000 fin | {missed} | 9ms write"));
         assert_eq!((ended.bytes, ended.at_least.bytes), (1000, false));
         assert!(ended.stages.iter().all(|stage| stage.residue_bytes == Some(0)));
     }
@@ -309,9 +311,9 @@ mod tests {
     /// The hit of 100..200 that was missed may have been the first: then the one at 22 us is of a copy.
     #[test]
     fn a_packet_that_later_ones_overtook_behind_a_loss_may_be_a_copy() {
-        let of = |lost: &str| {
+        let of = |missed: &str| {
             let text = format!(
-                "10us 1-5 0..300 | 11us 6-8 0..100 {lost} | 21us 6 200..300 | 22us 6 100..200 | 23us 7-8 100..300"
+                "10us 1-5 0..300 | 11us 6-8 0..100 {missed} | 21us 6 200..300 | 22us 6 100..200 | 23us 7-8 100..300"
             );
             let queue = flow(&text).stages[Stage::InputQueue as usize].clone();
             (queue.delay_ns.unwrap().count, queue.unknown_intervals)
@@ -320,7 +322,7 @@ mod tests {
         assert_eq!(of("| 20us loss code=6 from=12us detail=1"), (2, 1));
     }
 
-    /// 7 saw only what came before, and 8 all: 6 saw a second copy.
+    /// 7 saw only the bytes before, and 8 all: 6 saw a second copy.
     #[test]
     fn bytes_that_any_point_beyond_saw_before_are_no_first_passage() {
         let flow = flow(
@@ -335,10 +337,10 @@ mod tests {
     /// The packet at 60 us may be a copy: without its event, and with its sending missed, nothing else shows it.
     #[test]
     fn a_copy_of_which_only_the_arrival_was_recorded_is_no_first_passage() {
-        let of = |lost: &str| {
+        let of = |missed: &str| {
             let text = format!(
                 "10us 1-8 0..100 loopback | 20us 1 100..200 | 40us loss code=4 from=15us detail=2
-                 40us loss code=6 from=15us detail=1 {lost} | 60us 6 100..200 loopback | 61us 7-8 100..200"
+                 40us loss code=6 from=15us detail=1 {missed} | 60us 6 100..200 loopback | 61us 7-8 100..200"
             );
             flow(&text).stages[Stage::TcpInput as usize].delay_ns.unwrap().count
         };
@@ -359,7 +361,7 @@ mod tests {
         assert_eq!((queue.residue_bytes, queue.resident_bytes), (None, None));
     }
 
-    /// Of a sender elsewhere only what came shows what it sent; its own positions go on.
+    /// Of a sender elsewhere only what arrived shows what it sent; its own positions go on.
     #[test]
     fn what_a_receiver_alone_missed_counts_by_its_positions() {
         let receiver = Connection { both_ends_here: false, ..testing::connection(1) };
@@ -370,7 +372,7 @@ mod tests {
         assert_eq!((flow.bytes, flow.at_least.bytes), (400, false));
     }
 
-    /// Of the bytes from 100 on, the lower ones came last of all: when the others came is not known.
+    /// Of the bytes from 100 on, the lower ones arrived last of all: when the others arrived is not known.
     #[test]
     fn what_came_behind_a_late_packet_is_unknown_from_the_loss_on() {
         let flow = flow(
@@ -397,9 +399,9 @@ mod tests {
     #[test]
     fn datagrams_that_no_point_saw_leave_their_time_unknown_and_no_more() {
         let udp = Connection { protocol: Protocol::Udp, ..testing::connection(1) };
-        let lost = lost_everywhere("20us", "30us", 5);
+        let missed = missed_everywhere("20us", "30us", 5);
         let text = format!(
-            "10us 1-7 +100 | 11us 8 +100 | {lost} | 50us 1-7 +100 | 51us 8 +100 | 99us write"
+            "10us 1-7 +100 | 11us 8 +100 | {missed} | 50us 1-7 +100 | 51us 8 +100 | 99us write"
         );
         let flow = &testing::analyze_of(udp, &text).flows[0];
         assert_eq!((flow.bytes, flow.at_least.bytes, flow.segments), (200, true, 2));

@@ -3,7 +3,7 @@
 
 use std::sync::LazyLock;
 
-use sockscope_analysis::Pass;
+use sockscope_analysis::Passage;
 use sockscope_experiment::papers::Claim;
 use sockscope_experiment::result::CaseResult;
 use sockscope_lab::model::{Observed, length_at, mean};
@@ -389,8 +389,9 @@ fn since_tick_ms(at_ns: u64) -> f64 {
 /// How long after a tick each acknowledgment arrived that found data in the queue, in milliseconds.
 fn early_acks_ms(seen: &Observed) -> Vec<f64> {
     let lengths = seen.lengths(Stage::ReceiveQueue);
-    let early =
-        |ack: &Pass| length_at(&lengths, ack.at_ns) > 0 && ack.acknowledged() < seen.measured.bytes;
+    let early = |ack: &Passage| {
+        length_at(&lengths, ack.at_ns) > 0 && ack.acknowledged() < seen.measured.bytes
+    };
     seen.acks().iter().filter(|ack| early(ack)).map(|ack| since_tick_ms(ack.at_ns)).collect()
 }
 

@@ -99,7 +99,7 @@ fn fast_timer(claim: &Claim, _: &Runs) -> Outcome {
     )))
 }
 
-fn ack_ms(ack: &sockscope_analysis::Pass) -> f64 {
+fn ack_ms(ack: &sockscope_analysis::Passage) -> f64 {
     ack.at_ns as f64 / 1e6
 }
 

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
-use sockscope_analysis::Pass;
+use sockscope_analysis::Passage;
 use sockscope_experiment::papers::Claim;
 use sockscope_lab::model::{Burst, Observed, mean};
 use sockscope_record::{Direction, Point, Stage, statistics, tcp_flags};
@@ -193,8 +193,8 @@ struct Bare {
 }
 
 /// The packets without data that a trace ends in.
-fn last_bare(passes: &[Pass]) -> Vec<Bare> {
-    let bare = |pair: &[Pass]| Bare {
+fn last_bare(passes: &[Passage]) -> Vec<Bare> {
+    let bare = |pair: &[Passage]| Bare {
         flags: pair[1].tcp_flags,
         after_us: (pair[1].at_ns - pair[0].at_ns) as f64 / 1e3,
     };

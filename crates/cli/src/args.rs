@@ -176,7 +176,7 @@ pub enum FormatArg {
     /// For people
     #[default]
     Text,
-    /// Schema sockscope.report/1, one document
+    /// Schema sockscope.report/2, one document
     Json,
     /// One row for each flow and stage, base units
     Csv,

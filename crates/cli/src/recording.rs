@@ -92,14 +92,14 @@ pub fn record(record: &args::Record) -> Result<(), Failure> {
         duration: record.duration,
         max_records: record.max_records,
     };
-    let Recorded { records, lost, status, failure, advice, limit } = job.record()?;
+    let Recorded { records, missed, status, failure, advice, limit } = job.record()?;
     tell_failure(status);
     if let Some(failure) = failure {
         return Err(failure);
     }
     let dir = record.output.display();
     stderr!(
-        "sockscope: {}, {lost} lost{}, in {dir}{}; see it: {} report {dir}",
+        "sockscope: {}, {missed} missed{}, in {dir}{}; see it: {} report {dir}",
         counted(records, "record"),
         advice.map(|advice| format!(" ({advice})")).unwrap_or_default(),
         ended_by(limit),
@@ -132,7 +132,7 @@ fn failed(status: Option<ExitStatus>) -> Option<String> {
 /// What a recording has.
 pub struct Recorded {
     records: u64,
-    lost: u64,
+    missed: u64,
     /// The command's, if there was one and it ended.
     status: Option<ExitStatus>,
     /// What ended the recording early: the bundle has what was recorded until then.
@@ -255,7 +255,7 @@ impl Job<'_> {
         let notes: Vec<String> = failed(status).into_iter().chain(survivors.clone()).collect();
         let mut recorded = Recorded {
             records: sink.writer.records(),
-            lost: meta.loss.total(),
+            missed: meta.loss.total(),
             status,
             failure,
             advice: None,
@@ -270,7 +270,7 @@ impl Job<'_> {
                 sink.describe(&mut meta);
                 recorded.limit = sink.limit();
                 recorded.records = sink.writer.records();
-                recorded.lost = meta.loss.total();
+                recorded.missed = meta.loss.total();
                 recorded.advice = summary.advice;
                 recorded.note(sink.writer.finish(meta).err().map(Failure::from));
             }
@@ -374,8 +374,8 @@ impl Job<'_> {
                 sink.flush()?;
                 flushed = now;
                 if shows_progress {
-                    let lost = sink.lost(recorder.lost()).total();
-                    stderr_part!("\r{} records, {lost} lost ", recorder.records());
+                    let missed = sink.lost(recorder.lost()).total();
+                    stderr_part!("\r{} records, {missed} missed ", recorder.records());
                 }
             }
             if now - described > META_EVERY {

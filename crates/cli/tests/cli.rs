@@ -28,8 +28,8 @@ fn a_report_goes_to_the_file_that_is_named() {
     assert_eq!((output.status.code(), text(&output.stdout)), (Some(0), String::new()));
     let written = fs::read_to_string(&file).expect("it was written");
     let report: Value = serde_json::from_str(&written).expect("one document");
-    assert_eq!(report["schema"], "sockscope.report/1");
-    assert_eq!(report["trace"]["lost_records"], 0);
+    assert_eq!(report["schema"], "sockscope.report/2");
+    assert_eq!(report["trace"]["missed_records"], 0);
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn the_text_of_tcpdump_becomes_a_bundle() {
     let output = run(["report", path(&bundle), "--format", "json"]);
     let report: Value = serde_json::from_str(&text(&output.stdout)).expect("one document");
     assert_eq!(
-        (&report["trace"]["source"], &report["trace"]["lost_records"]),
+        (&report["trace"]["source"], &report["trace"]["missed_records"]),
         (&"pcap".into(), &0.into())
     );
     let bytes = |connection: usize, flow: usize| {
@@ -248,7 +248,7 @@ fn without_the_flow_table_nothing_is_said_of_where_the_ends_are() {
 }
 
 #[test]
-fn a_damaged_batch_is_named_and_its_rows_count_as_lost() {
+fn a_damaged_batch_is_named_and_its_rows_count_as_missed() {
     let (_folder, dir) = spoilt_at(&checkout().join("tests/bundles/v2/calls.sockscope"));
     let records = dir.join("records.arrows");
     let mut bytes = fs::read(&records).expect("the copy has records");
@@ -259,7 +259,7 @@ fn a_damaged_batch_is_named_and_its_rows_count_as_lost() {
     let report: Value = serde_json::from_str(&said).expect("one document");
     let notes = report["trace"]["notes"].to_string();
     assert!(notes.contains("batch 1, at byte ") && notes.contains("100 rows left out"), "{notes}");
-    assert_eq!(report["trace"]["lost_events"], 100);
+    assert_eq!(report["trace"]["missed_events"], 100);
     assert_eq!(report["trace"]["finished"], true);
 }
 

@@ -109,7 +109,7 @@ fn every_command_names_a_batch_that_is_missing() {
     let (_folder, dir) = with(|[start, first, _, rest]| [start, first, rest].concat());
     assert_all_say(&dir, "8 rows missing before byte");
     let json = text(&run(&["report", dir.to_str().unwrap(), "--format", "json"]));
-    assert!(json.contains(r#""lost_records":8,"#), "{json}");
+    assert!(json.contains(r#""missed_records":8,"#), "{json}");
 }
 
 #[test]
@@ -118,7 +118,7 @@ fn every_command_names_a_batch_that_comes_twice() {
         with(|[start, first, second, rest]| [start, first, second, second, rest].concat());
     assert_all_say(&dir, "comes again or not in its place: 8 rows left out");
     let json = text(&run(&["report", dir.to_str().unwrap(), "--format", "json"]));
-    assert!(json.contains(r#""records":24,"#) && json.contains(r#""lost_records":0,"#), "{json}");
+    assert!(json.contains(r#""records":24,"#) && json.contains(r#""missed_records":0,"#), "{json}");
 }
 
 #[test]

@@ -43,7 +43,7 @@ impl Problem {
 }
 
 impl Capture {
-    /// The flow of what `source` sends to `destination`; opens a connection when there is none, by
+    /// The flow of what `source` sends to `destination`; opens a connection without one, by
     /// the side that `opened` says.
     pub(crate) fn flow(
         &mut self,
@@ -81,7 +81,7 @@ impl Capture {
     }
 
     /// Says that `count` packets or more are missing, somewhere between two times.
-    pub(crate) fn lost(&mut self, from_ns: u64, until_ns: u64, count: u64) {
+    pub(crate) fn missed(&mut self, from_ns: u64, until_ns: u64, count: u64) {
         let loss = Loss::new(Some(Point::InterfaceDequeue), count, from_ns);
         self.records.push(Record { at_ns: until_ns, ..Record::default() }.with_loss(loss));
     }

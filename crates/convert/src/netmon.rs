@@ -30,7 +30,7 @@ const WAITING_MAX: usize = 4096;
 /// Reads a text, line by line.
 ///
 /// A line of plus signs or dots stands for lines left out: from there to the next one at least one
-/// record is lost.
+/// record is missed.
 #[must_use]
 pub fn read(text: &str) -> Capture {
     let mut reader = Reader::default();
@@ -53,7 +53,7 @@ pub fn read(text: &str) -> Capture {
 struct Event<'a> {
     tag: &'a str,
     at_ns: u64,
-    /// `None` for probes that are none of the points.
+    /// `None` for probes of no point.
     point: Option<Kind>,
     packet: Option<Packet>,
 }
@@ -129,7 +129,7 @@ struct Reader {
 impl Reader {
     fn take(&mut self, event: &Event<'_>) {
         if std::mem::take(&mut self.left_out) {
-            self.capture.lost(self.last_ns, event.at_ns.max(self.last_ns), 1);
+            self.capture.missed(self.last_ns, event.at_ns.max(self.last_ns), 1);
         }
         self.last_ns = self.last_ns.max(event.at_ns);
         // A buffer is used again: what comes in with a known tag is another packet.
@@ -145,7 +145,7 @@ impl Reader {
             None if self.waiting.len() < WAITING_MAX => {
                 self.waiting.entry(event.tag.to_owned()).or_default().push((event.at_ns, kind));
             }
-            None => self.capture.lost(event.at_ns, event.at_ns, 1),
+            None => self.capture.missed(event.at_ns, event.at_ns, 1),
         }
     }
 

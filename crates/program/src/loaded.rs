@@ -43,7 +43,7 @@ impl Loaded {
         notes.extend(meta.notes.iter().cloned());
         let facts = TraceFacts {
             source: meta.source.name().to_owned(),
-            lost: checker.lost(&bundle, &records),
+            missed: checker.missed(&bundle, &records),
             unfinished: problems.iter().any(lacks_end),
             costs: meta.cost,
             notes,

@@ -129,7 +129,7 @@ pub struct Process {
     pub side: Side,
 }
 
-/// What a trace knows of a connection beside its records.
+/// What a trace knows of a connection other than its records.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Connection {
     /// Its number in the trace.

@@ -24,37 +24,23 @@ pub enum Hold {
     Other = 7,
 }
 
-impl Hold {
-    /// All values, in code order.
-    pub const ALL: [Self; 8] = [
-        Self::None,
-        Self::Nagle,
-        Self::Cork,
-        Self::Cwnd,
-        Self::Rwnd,
-        Self::Pacing,
-        Self::SmallQueue,
-        Self::Other,
-    ];
+named! {
+    Hold {
+        None => "none",
+        Nagle => "nagle",
+        Cork => "cork",
+        Cwnd => "cwnd",
+        Rwnd => "rwnd",
+        Pacing => "pacing",
+        SmallQueue => "small-queue",
+        Other => "other",
+    }
+}
 
+impl Hold {
     /// From [`Record::code`](crate::Record::code); an unknown code is `Other`.
     #[must_use]
     pub fn from_code(code: u8) -> Self {
         Self::ALL.get(usize::from(code)).copied().unwrap_or(Self::Other)
-    }
-
-    /// The word in reports.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Nagle => "nagle",
-            Self::Cork => "cork",
-            Self::Cwnd => "cwnd",
-            Self::Rwnd => "rwnd",
-            Self::Pacing => "pacing",
-            Self::SmallQueue => "small-queue",
-            Self::Other => "other",
-        }
     }
 }

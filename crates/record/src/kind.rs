@@ -1,4 +1,4 @@
-//! The eight points, the stages between them and the events beside them.
+//! The eight points, the stages between them and the events of no point.
 
 /// One of the eight places that every byte passes, in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -22,19 +22,20 @@ pub enum Point {
     ReceiveDequeue = 8,
 }
 
-impl Point {
-    /// All eight, in the order in which bytes pass them.
-    pub const ALL: [Self; 8] = [
-        Self::SendEnqueue,
-        Self::SendDequeue,
-        Self::InterfaceEnqueue,
-        Self::InterfaceDequeue,
-        Self::InputEnqueue,
-        Self::InputDequeue,
-        Self::ReceiveEnqueue,
-        Self::ReceiveDequeue,
-    ];
+named! {
+    Point {
+        SendEnqueue => "SendEnqueue",
+        SendDequeue => "SendDequeue",
+        InterfaceEnqueue => "InterfaceEnqueue",
+        InterfaceDequeue => "InterfaceDequeue",
+        InputEnqueue => "InputEnqueue",
+        InputDequeue => "InputDequeue",
+        ReceiveEnqueue => "ReceiveEnqueue",
+        ReceiveDequeue => "ReceiveDequeue",
+    }
+}
 
+impl Point {
     /// Its number, 1 to 8.
     #[must_use]
     pub fn number(self) -> u8 {
@@ -47,7 +48,7 @@ impl Point {
         usize::from(self as u8) - 1
     }
 
-    /// The points of a probe hit whose loss is told as one of this point: 2 is read at 3 or 4, 3 is 4 where
+    /// The points of a probe hit whose loss is recorded as one of this point: 2 is read at 3 or 4, 3 is 4 where
     /// there is no queueing discipline, and 5 is 4 on loopback, else 6 where it was not observed.
     #[must_use]
     pub fn of_hit(self) -> &'static [Self] {
@@ -61,21 +62,6 @@ impl Point {
             ],
             Self::InputDequeue => &[Self::InputEnqueue, Self::InputDequeue],
             other => &Self::ALL[other.index()..=other.index()],
-        }
-    }
-
-    /// The name in traces and JSON, as `SendEnqueue`.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::SendEnqueue => "SendEnqueue",
-            Self::SendDequeue => "SendDequeue",
-            Self::InterfaceEnqueue => "InterfaceEnqueue",
-            Self::InterfaceDequeue => "InterfaceDequeue",
-            Self::InputEnqueue => "InputEnqueue",
-            Self::InputDequeue => "InputDequeue",
-            Self::ReceiveEnqueue => "ReceiveEnqueue",
-            Self::ReceiveDequeue => "ReceiveDequeue",
         }
     }
 }
@@ -101,19 +87,20 @@ pub enum Stage {
     Total,
 }
 
-impl Stage {
-    /// The seven stages in path order, and the total last.
-    pub const ALL: [Self; 8] = [
-        Self::SendQueue,
-        Self::TcpOutput,
-        Self::InterfaceQueue,
-        Self::Wire,
-        Self::InputQueue,
-        Self::TcpInput,
-        Self::ReceiveQueue,
-        Self::Total,
-    ];
+named! {
+    Stage {
+        SendQueue => "send_queue",
+        TcpOutput => "tcp_output",
+        InterfaceQueue => "interface_queue",
+        Wire => "wire",
+        InputQueue => "input_queue",
+        TcpInput => "tcp_input",
+        ReceiveQueue => "receive_queue",
+        Total => "total",
+    }
+}
 
+impl Stage {
     /// The point at which bytes enter it.
     #[must_use]
     pub fn enter(self) -> Point {
@@ -131,24 +118,9 @@ impl Stage {
             stage => Point::ALL[stage as usize + 1],
         }
     }
-
-    /// The name in JSON and CSV, as `send_queue`.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::SendQueue => "send_queue",
-            Self::TcpOutput => "tcp_output",
-            Self::InterfaceQueue => "interface_queue",
-            Self::Wire => "wire",
-            Self::InputQueue => "input_queue",
-            Self::TcpInput => "tcp_input",
-            Self::ReceiveQueue => "receive_queue",
-            Self::Total => "total",
-        }
-    }
 }
 
-/// What a record observed: one of the eight points (values 1 to 8) or an event beside them.
+/// What a record observed: one of the eight points (values 1 to 8) or an event of no point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 #[repr(u8)]
 pub enum Kind {
@@ -173,7 +145,7 @@ pub enum Kind {
     ReceiveEnqueue = 7,
     /// Point 8. `thread`: the reader. `detail`: when that thread last got its CPU, same clock
     /// (0: unknown). `extra`: nanoseconds that it was runnable without a CPU since its last read of any
-    /// recorded socket up to when these bytes came, else since its earliest known read
+    /// recorded socket up to when these bytes arrived, else since its earliest known read
     /// (saturating; 1: not at all; 0, unknown: a thread's first read).
     ReceiveDequeue = 8,
     /// A write call starts: `len` bytes asked for, of which the first becomes `offset`.
@@ -235,43 +207,44 @@ pub enum Kind {
     Conversion = 32,
 }
 
-impl Kind {
-    /// All kinds, in code order.
-    pub const ALL: [Self; 25] = [
-        Self::SendEnqueue,
-        Self::SendDequeue,
-        Self::InterfaceEnqueue,
-        Self::InterfaceDequeue,
-        Self::InputEnqueue,
-        Self::InputDequeue,
-        Self::ReceiveEnqueue,
-        Self::ReceiveDequeue,
-        Self::WriteCall,
-        Self::WriteReturn,
-        Self::ReadReturn,
-        Self::Transaction,
-        Self::Wakeup,
-        Self::Run,
-        Self::BlocksAgain,
-        Self::SynOptions,
-        Self::TcpState,
-        Self::SendWindow,
-        Self::Retransmit,
-        Self::Drop,
-        Self::SocketBuffers,
-        Self::SocketOption,
-        Self::StateChange,
-        Self::Loss,
-        Self::Conversion,
-    ];
+named! {
+    Kind {
+        SendEnqueue => "SendEnqueue",
+        SendDequeue => "SendDequeue",
+        InterfaceEnqueue => "InterfaceEnqueue",
+        InterfaceDequeue => "InterfaceDequeue",
+        InputEnqueue => "InputEnqueue",
+        InputDequeue => "InputDequeue",
+        ReceiveEnqueue => "ReceiveEnqueue",
+        ReceiveDequeue => "ReceiveDequeue",
+        WriteCall => "WriteCall",
+        WriteReturn => "WriteReturn",
+        ReadReturn => "ReadReturn",
+        Transaction => "Transaction",
+        Wakeup => "Wakeup",
+        Run => "Run",
+        BlocksAgain => "BlocksAgain",
+        SynOptions => "SynOptions",
+        TcpState => "TcpState",
+        SendWindow => "SendWindow",
+        Retransmit => "Retransmit",
+        Drop => "Drop",
+        SocketBuffers => "SocketBuffers",
+        SocketOption => "SocketOption",
+        StateChange => "StateChange",
+        Loss => "Loss",
+        Conversion => "Conversion",
+    }
+}
 
+impl Kind {
     /// The kind with this code, if there is one.
     #[must_use]
     pub fn from_code(code: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| *kind as u8 == code)
     }
 
-    /// The point passed, or `None` for an event beside the points.
+    /// The point passed, or `None` for an event of no point.
     #[must_use]
     pub fn point(self) -> Option<Point> {
         let code = self as u8;
@@ -284,34 +257,6 @@ impl Kind {
     #[must_use]
     pub fn is_learnt_later(self) -> bool {
         matches!(self, Self::SendEnqueue | Self::Wakeup | Self::Run)
-    }
-
-    /// The name in traces, as `SendEnqueue`.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::WriteCall => "WriteCall",
-            Self::WriteReturn => "WriteReturn",
-            Self::ReadReturn => "ReadReturn",
-            Self::Transaction => "Transaction",
-            Self::Wakeup => "Wakeup",
-            Self::Run => "Run",
-            Self::BlocksAgain => "BlocksAgain",
-            Self::SynOptions => "SynOptions",
-            Self::TcpState => "TcpState",
-            Self::SendWindow => "SendWindow",
-            Self::Retransmit => "Retransmit",
-            Self::Drop => "Drop",
-            Self::SocketBuffers => "SocketBuffers",
-            Self::SocketOption => "SocketOption",
-            Self::StateChange => "StateChange",
-            Self::Loss => "Loss",
-            Self::Conversion => "Conversion",
-            point => match point.point() {
-                Some(point) => point.name(),
-                None => "?",
-            },
-        }
     }
 }
 
@@ -339,33 +284,21 @@ pub enum RetransmitClass {
     Handshake = 5,
 }
 
-impl RetransmitClass {
-    /// All classes, in code order.
-    pub const ALL: [Self; 6] = [
-        Self::Unknown,
-        Self::Timeout,
-        Self::Fast,
-        Self::TailProbe,
-        Self::Spurious,
-        Self::Handshake,
-    ];
+named! {
+    RetransmitClass {
+        Unknown => "unknown",
+        Timeout => "timeout",
+        Fast => "fast",
+        TailProbe => "tail-probe",
+        Spurious => "spurious",
+        Handshake => "handshake",
+    }
+}
 
+impl RetransmitClass {
     /// From [`Record::code`](crate::Record::code); an unknown code is `Unknown`.
     #[must_use]
     pub fn from_code(code: u8) -> Self {
         Self::ALL.get(usize::from(code)).copied().unwrap_or(Self::Unknown)
-    }
-
-    /// The word in reports.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Unknown => "unknown",
-            Self::Timeout => "timeout",
-            Self::Fast => "fast",
-            Self::TailProbe => "tail-probe",
-            Self::Spurious => "spurious",
-            Self::Handshake => "handshake",
-        }
     }
 }

@@ -2,12 +2,15 @@
 //!
 //! A *connection* has two *flows*, one for each direction. A [`Record`] says that at one time, on
 //! one CPU, bytes `[offset, offset + len)` of one flow passed one of the eight [points](Point), or
-//! that something happened beside them (see [`Kind`]). Offsets are 64-bit positions in the stream
+//! that an event of no point happened (see [`Kind`]). Offsets are 64-bit positions in the stream
 //! of the flow, 0 being its first byte; for datagrams they are the running byte count.
 //!
 //! Times are nanoseconds of `CLOCK_MONOTONIC` of the host that made the record (live), or of the
 //! simulation's clock (model). Nothing here reads a clock, a file or a socket, and nothing here
 //! serializes: `trace` writes records, `report` prints them.
+
+#[macro_use]
+mod named;
 
 mod connection;
 mod hold;
@@ -15,11 +18,11 @@ mod kind;
 mod loss;
 pub mod marks;
 mod packed;
+mod plural;
 mod record;
 mod sequence;
 pub mod statistics;
 pub mod tcp_flags;
-mod words;
 
 pub use connection::{Connection, ConnectionId, Direction, FlowId, Process, Protocol, Side};
 pub use hold::Hold;
@@ -29,6 +32,6 @@ pub use packed::{
     BufferSize, Congestion, Conversion, Loss, PacketDrop, ReaderTimes, Retransmission,
     SegmentHeader, SendWindow, SocketBuffers, SocketOption, StateChange, Transaction,
 };
+pub use plural::counted;
 pub use record::Record;
 pub use sequence::Unwrapper;
-pub use words::counted;

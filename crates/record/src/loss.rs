@@ -2,17 +2,17 @@
 
 use crate::Point;
 
-/// Records that a source could not keep, by point, and beside the points.
+/// Records that a source could not keep, by point, and of no point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LossCounts {
-    /// Lost records of each point, in the order of [`Point::ALL`].
+    /// Missed records of each point, in the order of [`Point::ALL`].
     pub points: [u64; 8],
-    /// Lost records of other kinds.
+    /// Missed records of other kinds.
     pub events: u64,
 }
 
 impl LossCounts {
-    /// Records lost in all.
+    /// Records missed in all.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.points.iter().sum::<u64>() + self.events
@@ -36,7 +36,7 @@ impl LossCounts {
         Self { points, events: self.events.saturating_sub(before.events) }
     }
 
-    /// Counts `count` lost records of `point`; `None` is an event beside the points.
+    /// Counts `count` missed records of `point`; `None` is an event of no point.
     pub fn add(&mut self, point: Option<Point>, count: u64) {
         let counter = match point {
             Some(point) => &mut self.points[point.index()],

@@ -10,7 +10,7 @@ pub const NO_QUEUE: u8 = 4;
 pub const WAITED_FOR: u8 = 8;
 /// One skb that stands for several segments (GSO, GRO).
 pub const AGGREGATED: u8 = 16;
-/// The segment went out of or came in through the loopback interface.
+/// The segment was sent or received by the loopback interface.
 pub const LOOPBACK: u8 = 32;
 /// A datagram at points 3 to 8 that each point so far identified by its buffer, not by order and length
 /// alone: a missed record of another datagram does not make it that one.
@@ -18,6 +18,6 @@ pub const RECOGNIZED: u8 = 64;
 /// Of a `Loss`: the recorder joined the positions of streams anew behind it, by the sockets' own 64-bit
 /// counters. Without it they may be short by a multiple of 4 GiB.
 pub const ANCHORED: u8 = 128;
-/// Of a `Loss`: it touches only connections that other users asked for, beside the operator's pick. With a
+/// Of a `Loss`: it touches only connections that other users asked for, other than the operator's pick. With a
 /// flow it misses nothing, and says that the flow's connection is one of these.
 pub const OF_OTHERS: u8 = 1;

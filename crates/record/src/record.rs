@@ -42,7 +42,7 @@ impl Record {
         self.offset.saturating_add(u64::from(self.len))
     }
 
-    /// The point passed, or `None` for an event beside the points.
+    /// The point passed, or `None` for an event of no point.
     #[must_use]
     pub fn point(&self) -> Option<Point> {
         self.kind.point()

@@ -58,7 +58,7 @@ pub struct LinkCounts {
     pub blocks_again: u64,
     /// Requests that were sent again for lack of an answer.
     pub timeouts: u64,
-    /// Requests that came again and were not handed out again.
+    /// Requests that were received again and were not handed out again.
     pub duplicates: u64,
 }
 
@@ -67,7 +67,7 @@ impl VmtpLink {
     /// are and how patient the link is; [`Config::for_payload`] has the sizes for a network.
     ///
     /// # Errors
-    /// When the socket is not connected, or cannot be told not to wait.
+    /// When the socket is not connected, or cannot be made non-blocking.
     pub fn new(socket: UdpSocket, config: Config) -> io::Result<Self> {
         let counterpart = socket.peer_addr()?;
         socket.set_nonblocking(true)?;

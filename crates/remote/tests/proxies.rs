@@ -26,7 +26,7 @@ fn address(name: &str) -> Address {
     Address::new(&format!("remote-{}-{name}", std::process::id())).unwrap()
 }
 
-/// Small waits, and many of them: a lost packet costs milliseconds.
+/// Small waits, and many of them: a dropped packet costs milliseconds.
 fn config() -> Config {
     let ms = 1_000_000;
     Config {

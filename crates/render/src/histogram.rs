@@ -60,7 +60,7 @@ fn even_edges(sorted: &[u64], first: u64, last: u64) -> Vec<f64> {
     let range = (last - first) as f64;
     // Round widths are a factor of 2.5 apart at most: the next one above a little less than the
     // rule's is the nearest, as ratios go.
-    // Nobody reads a bin below a thousandth of its value, or one below the clock's nanosecond.
+    // No reader needs a bin below a thousandth of its value, or one below the clock's nanosecond.
     let least = (range / BINS_MAX).max(last as f64 / 1000.0);
     let width = tick_step((rule / 1.6).max(least), 1).max(1.0);
     let start = (first as f64 / width).floor();

@@ -38,7 +38,7 @@ pub struct Page {
 
 /// A legend's entry: a sample and what it means.
 pub struct Key<'a> {
-    /// What is drawn beside the words.
+    /// What is drawn next to the words.
     pub sample: Sample,
     /// What the sample means.
     pub words: &'a str,
@@ -56,7 +56,7 @@ pub struct Head<'a> {
     pub size: (u32, u32),
 }
 
-/// What a legend shows beside its words.
+/// What a legend shows next to its words.
 #[derive(Clone, Copy)]
 pub enum Sample {
     /// A piece of line.

@@ -20,11 +20,11 @@ pub struct Scale {
 pub struct Tick {
     /// The value, in base units.
     pub at: f64,
-    /// The number beside the tick, in the unit of the axis.
+    /// The number next to the tick, in the unit of the axis.
     pub label: String,
 }
 
-/// A scale with its ticks and the words beside it.
+/// A scale with its ticks and the words next to it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Axis {
     /// From values to pixels.

@@ -68,7 +68,7 @@ impl Svg {
         self.placed_text(class, anchor, &format!(r#"x="{}" y="{}""#, px(x), px(y)), words);
     }
 
-    /// Text that reads upward, as beside a y axis.
+    /// Text that reads upward, as along a y axis.
     pub fn upward_text(&mut self, class: &str, (x, y): (f64, f64), words: &str) {
         let place = format!(r#"transform="translate({} {}) rotate(-90)""#, px(x), px(y));
         self.placed_text(class, Anchor::Middle, &place, words);

@@ -11,7 +11,7 @@ use crate::svg::Path;
 /// What a thing drawn means; one ink each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ink {
-    /// Bytes on their way: segments, queue lengths.
+    /// Bytes in transit: segments, queue lengths.
     Data,
     /// Acknowledgments.
     Ack,

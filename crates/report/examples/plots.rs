@@ -2,14 +2,14 @@
 //!
 //! The connections are a call over loopback that Nagle's algorithm stalls, a bulk transfer whose
 //! window opens, and a transfer behind a token bucket with a standing queue, a drop, and a trace
-//! that lost records. They are made by rule and a fixed seed, so the figures never change by
+//! that missed records. They are made by rule and a fixed seed, so the figures never change by
 //! themselves.
 
 use std::error::Error;
 use std::fs;
 use std::path::PathBuf;
 
-use sockscope_analysis::{ConnectionStore, FlowStore, LossInterval, Pass};
+use sockscope_analysis::{ConnectionStore, FlowStore, LossInterval, Passage};
 use sockscope_record::{
     Connection, ConnectionId, Direction, Point, Process, Protocol, Record, SegmentHeader,
     SendWindow, Side, marks, tcp_flags,
@@ -171,7 +171,7 @@ fn behind_a_token_bucket(loss: &LossInterval) -> ConnectionStore {
 
 /// A connection's records under construction, in any order of time.
 /// `pass` at another time.
-fn at(at_ns: u64, mut pass: Pass) -> Pass {
+fn at(at_ns: u64, mut pass: Passage) -> Passage {
     pass.at_ns = at_ns;
     pass
 }
@@ -187,7 +187,7 @@ impl Trace {
         let process = |pid, comm: &str, side| Process { pid, comm: comm.to_owned(), side };
         let flow = |direction| FlowStore {
             id: id.flow(direction),
-            passes: Default::default(),
+            passages: Default::default(),
             events: Vec::new(),
         };
         let connection = Connection {
@@ -217,15 +217,15 @@ impl Trace {
         (self.seed >> 33) % below
     }
 
-    fn pass(&self, at_ns: u64, offset: u64, len: u32, acknowledged: u64) -> Pass {
+    fn pass(&self, at_ns: u64, offset: u64, len: u32, acknowledged: u64) -> Passage {
         let segment = Record { at_ns, offset, len, tcp_flags: tcp_flags::ACK, ..Record::default() };
         let header = SegmentHeader { acknowledged: Some(acknowledged), window_bytes: 65_536 };
-        Pass::of(&segment.with_segment_header(header)).expect("a record of point 1")
+        Passage::of(&segment.with_segment_header(header)).expect("a record of point 1")
     }
 
-    fn put(&mut self, direction: Direction, point: Point, mut pass: Pass) {
+    fn put(&mut self, direction: Direction, point: Point, mut pass: Passage) {
         pass.point = point;
-        self.store.flows[direction as usize].passes[point.index()].push(pass);
+        self.store.flows[direction as usize].passages[point.index()].push(pass);
     }
 
     fn write(&mut self, at_ns: u64, direction: Direction, offset: u64, len: u32) {
@@ -259,7 +259,7 @@ impl Trace {
     }
 
     /// From point 5 to point 7, starting at `at_ns`.
-    fn arrive(&mut self, at_ns: u64, direction: Direction, mut pass: Pass) -> u64 {
+    fn arrive(&mut self, at_ns: u64, direction: Direction, mut pass: Passage) -> u64 {
         pass.at_ns = at_ns;
         for point in [Point::InputEnqueue, Point::InputDequeue, Point::ReceiveEnqueue] {
             if point != Point::ReceiveEnqueue || pass.len > 0 {
@@ -280,7 +280,7 @@ impl Trace {
     fn finish(mut self) -> ConnectionStore {
         for flow in &mut self.store.flows {
             flow.events.sort_by_key(|event| event.at_ns);
-            flow.passes.iter_mut().for_each(|passes| passes.sort_by_key(|pass| pass.at_ns));
+            flow.passages.iter_mut().for_each(|passes| passes.sort_by_key(|pass| pass.at_ns));
         }
         self.store
     }

@@ -83,7 +83,7 @@ impl<'a> Run<'a> {
     }
 }
 
-/// The flow whose sender asks, or that carries more bytes where nobody does.
+/// The flow whose sender asks, or that carries more bytes where neither asks.
 fn asking_flow(connection: &ConnectionAnalysis) -> &FlowAnalysis {
     let [from_client, from_server] = &connection.flows;
     let direction = match &connection.exchanges {
@@ -189,11 +189,11 @@ fn findings(findings: &[Finding], page: &Page<'_>) -> Vec<String> {
     }
     let lines = |finding: &Finding| {
         let times = page.style.glyphs().times;
-        let lost = match finding.lost_ns {
-            0 => "no lost time of its own".to_owned(),
-            lost_ns => format!("{} lost", page.time(lost_ns)),
+        let cost = match finding.cost_ns {
+            0 => "no cost of its own".to_owned(),
+            cost_ns => format!("cost {}", page.time(cost_ns)),
         };
-        let figures = format!("  {}{times}, {lost}", count(finding.count));
+        let figures = format!("  {}{times}, {cost}", count(finding.count));
         [finding.id.name().to_owned(), figures]
     };
     findings.iter().flat_map(lines).collect()
@@ -237,12 +237,9 @@ mod tests {
     #[test]
     fn a_finding_without_time_of_its_own_has_no_time() {
         let mut split = stall();
-        split.connections[0].findings[0].lost_ns = 0;
+        split.connections[0].findings[0].cost_ns = 0;
         let text = compared(&split, &fixed(), &Options::default());
-        assert!(
-            text.contains("×, no lost time of its own") && !text.contains("0 ns lost"),
-            "{text}"
-        );
+        assert!(text.contains("×, no cost of its own") && !text.contains("cost 0 ns"), "{text}");
     }
 
     #[test]

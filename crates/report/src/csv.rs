@@ -33,7 +33,7 @@ pub(crate) const COLUMNS: [&str; 26] = [
     "residue_bytes",
     "resident_bytes",
     "unknown_intervals",
-    "lost_records",
+    "missed_records",
     "ledger_ns",
     "ledger_share",
     "byte_delay_ns",
@@ -49,11 +49,11 @@ impl Format for Csv {
     fn write(&self, report: &Report<'_>, out: &mut dyn Write) -> Result<(), ReportError> {
         report.check()?;
         writeln!(out, "{}", COLUMNS.join(","))?;
-        let lost_records = report.analysis.facts.lost.total();
+        let missed_records = report.analysis.facts.missed.total();
         for connection in report.connections() {
             for flow in report.flows(connection) {
                 let key = flow_key(connection, flow);
-                write_flow(&key, flow, lost_records, out)?;
+                write_flow(&key, flow, missed_records, out)?;
             }
         }
         Ok(())
@@ -78,7 +78,7 @@ fn flow_key(analysis: &ConnectionAnalysis, flow: &FlowAnalysis) -> String {
 fn write_flow(
     key: &str,
     flow: &FlowAnalysis,
-    lost_records: u64,
+    missed_records: u64,
     out: &mut dyn Write,
 ) -> io::Result<()> {
     for stage in &flow.stages {
@@ -88,13 +88,13 @@ fn write_flow(
         let byte_delay_ns = or_empty(stage.byte_delay_ns.and_then(rounded));
         let (bytes, max) = (flow.at_least.bytes, stage.unknown_intervals > 0);
         let max = or_empty(stage.length_bytes.map(|_| max));
-        writeln!(out, ",{lost_records},,,{byte_delay_ns},{bytes},{max}")?;
+        writeln!(out, ",{missed_records},,,{byte_delay_ns},{bytes},{max}")?;
     }
     for (part, ns) in LedgerPart::ALL.into_iter().zip(flow.ledger.ns) {
         let share = flow.ledger.share(part);
         let (name, bytes) = (part.name(), flow.bytes);
         let is_lower_bound = flow.at_least.bytes;
-        write!(out, "{key},ledger.{name},{bytes},,,,,,,,,,,,,{lost_records},{ns},{share:.9},")?;
+        write!(out, "{key},ledger.{name},{bytes},,,,,,,,,,,,,{missed_records},{ns},{share:.9},")?;
         writeln!(out, ",{is_lower_bound},")?;
     }
     Ok(())

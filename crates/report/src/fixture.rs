@@ -85,7 +85,7 @@ pub(crate) fn fixed() -> Analysis {
     analysis(vec![connection], 26_200_000)
 }
 
-/// A trace that lost records, of a connection known by its addresses only.
+/// A trace that missed records, of a connection known by its addresses only.
 pub(crate) fn unknown_everything() -> Analysis {
     let mut connection = connection(1, [blank_flow(FlowId(2)), blank_flow(FlowId(3))]);
     connection.connection.processes.clear();
@@ -94,11 +94,11 @@ pub(crate) fn unknown_everything() -> Analysis {
     connection.flows[0].bytes = 4096;
     connection.flows[0].ledger = ledger(&[(LedgerPart::Unknown, 1_000_000)]);
     let mut analysis = analysis(vec![connection], 1_000_000);
-    analysis.facts.lost.add(Some(Point::ReceiveEnqueue), 512);
-    analysis.facts.lost.add(None, 3);
+    analysis.facts.missed.add(Some(Point::ReceiveEnqueue), 512);
+    analysis.facts.missed.add(None, 3);
     analysis.facts.costs = [PointCost::default(); 8];
     analysis.facts.notes = vec!["the bundle is truncated: read to its last whole batch".to_owned()];
-    analysis.points[6].lost = 512;
+    analysis.points[6].missed = 512;
     analysis
 }
 
@@ -162,7 +162,7 @@ pub(crate) fn absurd() -> Analysis {
         }
     }
     let connection = &mut analysis.connections[0];
-    connection.findings[0].lost_ns = u64::MAX;
+    connection.findings[0].cost_ns = u64::MAX;
     connection.findings.push(connection.findings[0].clone());
     connection.exchanges = Some(ExchangeSummary {
         total_ns: extreme,
@@ -179,7 +179,7 @@ fn analysis(connections: Vec<ConnectionAnalysis>, duration_ns: u64) -> Analysis 
     Analysis {
         facts: TraceFacts {
             source: "live".to_owned(),
-            lost: LossCounts::default(),
+            missed: LossCounts::default(),
             unfinished: false,
             costs: [cost; 8],
             notes: Vec::new(),
@@ -189,7 +189,7 @@ fn analysis(connections: Vec<ConnectionAnalysis>, duration_ns: u64) -> Analysis 
         start_ns: START_NS,
         duration_ns,
         records: 12_345,
-        points: Point::ALL.map(|point| PointSummary { point, records: 600, lost: 0 }),
+        points: Point::ALL.map(|point| PointSummary { point, records: 600, missed: 0 }),
         connections,
     }
 }
@@ -281,7 +281,7 @@ fn blank_flow(id: FlowId) -> FlowAnalysis {
         datagrams_refused: 0,
         throughput_bytes_per_s: None,
         stages: stages.collect(),
-        lost_byte_delay_ns: None,
+        dropped_byte_delay_ns: None,
         ledger: Ledger::default(),
         acks: AckSummary::default(),
         bursts: BurstSummary::default(),
@@ -343,7 +343,7 @@ fn nagle() -> Finding {
         flow: FlowId(2),
         side: Side::Client,
         count: 199,
-        lost_ns: 8_170_000_000,
+        cost_ns: 8_170_000_000,
         times: vec![(START_NS, START_NS + 8_170_000_000)],
         summary: "199 of 200 messages waited 41.1 ms (median) in the send queue for an \
                   acknowledgment that the receiver delayed"
@@ -355,14 +355,14 @@ fn nagle() -> Finding {
     }
 }
 
-fn slow_reader(flow: FlowId, lost_ns: u64) -> Finding {
+fn slow_reader(flow: FlowId, cost_ns: u64) -> Finding {
     Finding {
         id: FindingId::SlowReader,
         flow,
         side: Side::Server,
         count: 3,
-        lost_ns,
-        times: vec![(START_NS, START_NS + lost_ns)],
+        cost_ns,
+        times: vec![(START_NS, START_NS + cost_ns)],
         summary: "data lay in the receive queue while the reader did something else".to_owned(),
         evidence: vec![seen(START_NS + 1_000_000, "47 ms between two reads, 1,000 bytes queued")],
         fix: "read sooner at the server".to_owned(),

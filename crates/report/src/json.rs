@@ -1,4 +1,4 @@
-//! JSON, schema `sockscope.report/1`: described in docs/reference/report.md, and for validators in
+//! JSON, schema `sockscope.report/2`: described in docs/reference/report.md, and for validators in
 //! docs/reference/schemas/report.json, which a test compares with the types here.
 //!
 //! Base units, integers for times; `null` is unknown. Connections are written one by one, so that
@@ -24,7 +24,7 @@ use trace::TraceView;
 
 /// The schema's name and version: goes up when a field changes its meaning or goes away, not when
 /// one is added.
-pub(crate) const SCHEMA: &str = "sockscope.report/1";
+pub(crate) const SCHEMA: &str = "sockscope.report/2";
 
 /// JSON, one object and a line end.
 #[derive(Debug, Clone, Copy, Default)]

@@ -4,7 +4,7 @@
 //! [`ConnectionStore`](sockscope_analysis::ConnectionStore)s, written to any [`io::Write`]: no
 //! clock, no file, no environment is read, and the same input gives the same bytes out. Whether
 //! to use colour and which characters the terminal can show is the caller's to find out and to
-//! say in [`Options`]; nothing is ever told by colour alone.
+//! say in [`Options`]; colour alone never carries a meaning.
 //!
 //! Text has human units with three significant digits. JSON and CSV have base units: nanoseconds,
 //! bytes, shares of 1. What is unknown is `?` in text, `null` in JSON and empty in CSV.
@@ -12,11 +12,11 @@
 mod compare;
 mod csv;
 mod json;
-mod lost_time;
 mod order;
 pub mod plot;
 mod show;
 mod text;
+mod total_cost;
 
 #[cfg(test)]
 mod fixture;
@@ -124,7 +124,7 @@ pub enum ReportError {
     },
 }
 
-/// Runs of flows that an error names; of more than these the user is told how many.
+/// Runs of flows that an error names; of more than these the error has the number.
 const RUNS_NAMED_MAX: usize = 8;
 
 fn known_flows(runs: &[(FlowId, FlowId)]) -> String {
@@ -182,7 +182,7 @@ impl<'a> Report<'a> {
         connection.flows.iter().filter(move |flow| wanted.is_none_or(|id| flow.id == id))
     }
 
-    /// The findings of `connection` that concern the flows to write, most time lost first.
+    /// The findings of `connection` that concern the flows to write, highest cost first.
     fn findings(
         &self,
         connection: &'a ConnectionAnalysis,

@@ -1,4 +1,4 @@
-//! What matters most: connections by time lost, findings summed over connections, time by place.
+//! What matters most: connections by cost, findings summed over connections, time by place.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -7,7 +7,7 @@ use sockscope_analysis::{ConnectionAnalysis, Finding, FindingId, FlowAnalysis, L
 use sockscope_record::{ConnectionId, Protocol};
 
 use crate::Report;
-use crate::lost_time::LostTime;
+use crate::total_cost::TotalCost;
 
 /// One rule's findings, all connections together.
 #[derive(Debug, Clone, Copy)]
@@ -15,7 +15,7 @@ pub(crate) struct FindingTotal<'a> {
     pub(crate) id: FindingId,
     pub(crate) count: u64,
     /// By all of them; where they overlap it counts once.
-    pub(crate) lost_ns: u64,
+    pub(crate) cost_ns: u64,
     /// Connections that have it.
     pub(crate) connections: u64,
     /// Where it costs most.
@@ -29,7 +29,7 @@ pub(crate) struct FindingTotal<'a> {
 /// not be seen to help; and a trace of minutes always has a microsecond that some rule can explain.
 pub(crate) const VERDICT_SHARE_DIVISOR: u64 = 100;
 
-/// The connection of the verdict, then by time lost by findings, then by bytes; ties by id.
+/// The connection of the verdict, then by the cost of findings, then by bytes; ties by id.
 pub(crate) fn by_importance<'a>(
     report: &Report<'a>,
     lead: Option<ConnectionId>,
@@ -38,7 +38,7 @@ pub(crate) fn by_importance<'a>(
     connections.sort_by_cached_key(|connection| {
         (
             Some(connection.connection.id) != lead,
-            Reverse(lost_ns(report, connection)),
+            Reverse(cost_ns(report, connection)),
             Reverse(report.flows(connection).map(|flow| flow.bytes).fold(0, u64::saturating_add)),
             connection.connection.id,
         )
@@ -46,20 +46,20 @@ pub(crate) fn by_importance<'a>(
     connections
 }
 
-/// Time lost by all findings of a connection, nanoseconds; where they overlap it counts once.
-pub(crate) fn lost_ns<'a>(report: &Report<'a>, connection: &'a ConnectionAnalysis) -> u64 {
-    report.findings(connection).collect::<LostTime>().ns()
+/// Cost of all findings of a connection, nanoseconds; where they overlap it counts once.
+pub(crate) fn cost_ns<'a>(report: &Report<'a>, connection: &'a ConnectionAnalysis) -> u64 {
+    report.findings(connection).collect::<TotalCost>().ns()
 }
 
-/// The findings by rule, most time lost first.
+/// The findings by rule, highest cost first.
 pub(crate) fn finding_totals<'a>(report: &Report<'a>) -> Vec<FindingTotal<'a>> {
     let mut totals: BTreeMap<FindingId, FindingTotal<'a>> = BTreeMap::new();
-    let mut lost: BTreeMap<FindingId, LostTime> = BTreeMap::new();
+    let mut costs: BTreeMap<FindingId, TotalCost> = BTreeMap::new();
     for connection in report.connections() {
         let mut here = std::collections::BTreeSet::new();
         for finding in report.findings(connection) {
             let first_here = here.insert(finding.id);
-            lost.entry(finding.id).or_default().add(finding);
+            costs.entry(finding.id).or_default().add(finding);
             totals
                 .entry(finding.id)
                 .and_modify(|total| total.add(finding, connection, first_here))
@@ -68,9 +68,9 @@ pub(crate) fn finding_totals<'a>(report: &Report<'a>) -> Vec<FindingTotal<'a>> {
     }
     let mut totals: Vec<_> = totals.into_values().collect();
     for total in &mut totals {
-        total.lost_ns = lost.get(&total.id).map_or(0, LostTime::ns);
+        total.cost_ns = costs.get(&total.id).map_or(0, TotalCost::ns);
     }
-    totals.sort_by_key(|total| (Reverse(total.lost_ns), Reverse(total.count), total.id));
+    totals.sort_by_key(|total| (Reverse(total.cost_ns), Reverse(total.count), total.id));
     totals
 }
 
@@ -79,7 +79,7 @@ impl<'a> FindingTotal<'a> {
         Self {
             id: finding.id,
             count: finding.count,
-            lost_ns: finding.lost_ns,
+            cost_ns: finding.cost_ns,
             connections: 1,
             worst: finding,
             worst_in: connection,
@@ -94,28 +94,28 @@ impl<'a> FindingTotal<'a> {
         if self.id == FindingId::UdpReceiveDrop {
             return true;
         }
-        is_verdicts_share(self.worst.lost_ns, self.worst_in, duration_ns)
+        is_verdicts_share(self.worst.cost_ns, self.worst_in, duration_ns)
     }
 
     fn add(&mut self, finding: &'a Finding, connection: &'a ConnectionAnalysis, first_here: bool) {
         self.count = self.count.saturating_add(finding.count);
         self.connections += u64::from(first_here);
-        if finding.lost_ns > self.worst.lost_ns {
+        if finding.cost_ns > self.worst.cost_ns {
             (self.worst, self.worst_in) = (finding, connection);
         }
     }
 }
 
-/// Whether time lost on a connection is the part of the run's time that [`VERDICT_SHARE_DIVISOR`] asks for.
+/// Whether the cost on a connection is the part of the run's time that [`VERDICT_SHARE_DIVISOR`] asks for.
 pub(crate) fn is_verdicts_share(
-    lost_ns: u64,
+    cost_ns: u64,
     connection: &ConnectionAnalysis,
     duration_ns: u64,
 ) -> bool {
     let busy = connection.flows.iter().map(under_way_ns).fold(0, u64::saturating_add);
     // Nothing is known of where the bytes were: the trace as a whole has to do.
     let run_ns = if busy == 0 { duration_ns } else { duration_ns.min(busy) };
-    lost_ns > 0 && lost_ns.saturating_mul(VERDICT_SHARE_DIVISOR) >= run_ns
+    cost_ns > 0 && cost_ns.saturating_mul(VERDICT_SHARE_DIVISOR) >= run_ns
 }
 
 /// The findings by rule and the position of the one that is the verdict, if one is.

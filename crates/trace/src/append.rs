@@ -99,7 +99,7 @@ impl StreamFile {
 
     /// Writes the end mark; a second call does nothing.
     pub(crate) fn finish(&mut self) -> Result<(), Error> {
-        // An empty batch, whose seal says how many rows came before it: so they are known even if
+        // An empty batch, whose seal says how many rows are before it: so they are known even if
         // the header of the last batch with rows is damaged.
         self.write_empty()?;
         let Some(encoder) = self.encoder.take() else { return Ok(()) };

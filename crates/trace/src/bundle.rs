@@ -92,7 +92,7 @@ impl Bundle {
     }
 
     /// What is wrong with the bundle, with what `reader` found in the records up to now in place of
-    /// what their headers alone told.
+    /// what their headers alone say.
     #[must_use]
     pub fn problems_after<R: Read + Seek>(&self, reader: &RecordReader<R>) -> Vec<Problem> {
         let others = self.problems[..self.other_problems].iter().cloned();
@@ -109,9 +109,9 @@ impl Bundle {
     }
 }
 
-/// Whether the folder `dir` has a bundle's records, and what they or the files beside them hold is a
+/// Whether the folder `dir` has a bundle's records, and what they or the files next to them hold is a
 /// bundle's: by a name alone no file is taken for one that may be replaced. Empty ones may, which is
-/// what a full disk leaves of a bundle that was begun, if nobody else's file has the name of another part.
+/// what a full disk leaves of a bundle that was begun, if no other file has the name of another part.
 #[must_use]
 pub fn is_bundle(dir: &Path) -> bool {
     Folder::open(dir).is_ok_and(|folder| is_bundle_in(&folder))
@@ -198,9 +198,9 @@ fn read_connections(
 fn folder_of_a_bundle(dir: &Path) -> Result<Folder, Error> {
     let folder = Folder::open(dir).map_err(|error| match error {
         Error::Io { source, path } => match source.kind() {
-            ErrorKind::NotFound => Error::NotThere { path },
-            ErrorKind::NotADirectory if path.exists() => Error::NotAFolder { path },
-            ErrorKind::NotADirectory => Error::NotThere { path },
+            ErrorKind::NotFound => Error::NotThere(path),
+            ErrorKind::NotADirectory if path.exists() => Error::NotAFolder(path),
+            ErrorKind::NotADirectory => Error::NotThere(path),
             _ => Error::Io { path, source },
         },
         other => other,
@@ -217,5 +217,5 @@ fn folder_of_a_bundle(dir: &Path) -> Result<Folder, Error> {
             }
         }
     }
-    Err(refused.unwrap_or_else(|| Error::NotABundle { path: dir.to_owned() }))
+    Err(refused.unwrap_or_else(|| Error::NotABundle(dir.to_owned())))
 }

@@ -12,7 +12,7 @@ use crate::format::TIME_STEP_BACK_NS_MAX;
 use crate::meta::Meta;
 use crate::records::RecordReader;
 
-/// Distinct unknown connections that are told apart; bounds what a hostile bundle can allocate.
+/// Distinct unknown connections that are counted apart; bounds what a hostile bundle can allocate.
 const UNKNOWN_CONNECTIONS_MAX: usize = 1 << 16;
 
 /// What a bundle holds, counted, and what is wrong with it.
@@ -31,9 +31,9 @@ pub struct CheckReport {
     pub time_steps_back: u64,
     /// How far at most, in nanoseconds.
     pub time_step_back_ns_max: u64,
-    /// Lost records, as the loss records in the file say; rows of damaged batches are with those
-    /// beside the points.
-    pub lost: LossCounts,
+    /// Missed records, as the loss records in the file say; rows of damaged batches count with those
+    /// of no point.
+    pub missed: LossCounts,
     /// What is wrong; empty for a sound bundle.
     pub problems: Vec<Problem>,
 }
@@ -67,7 +67,7 @@ pub fn check(dir: impl AsRef<Path>) -> Result<CheckReport, Error> {
         connections: bundle.connections().len() as u64,
         time_steps_back: counts.steps_back,
         time_step_back_ns_max: counts.step_back_ns_max,
-        lost: counts.lost,
+        missed: counts.missed,
         problems,
     })
 }
@@ -101,29 +101,29 @@ impl Checker {
             problems.push(Problem::UnknownKinds { records: reader.unknown_kinds() });
         }
         problems.extend(self.counts.problems());
-        // Rows of damaged batches were written, and were lost only afterwards.
-        let lost = LossCounts {
-            events: self.counts.lost.events.saturating_sub(reader.damaged_rows()),
-            ..self.counts.lost
+        // Rows of damaged batches were written, and were missed only afterwards.
+        let missed = LossCounts {
+            events: self.counts.missed.events.saturating_sub(reader.damaged_rows()),
+            ..self.counts.missed
         };
-        problems.extend(against_meta(bundle.meta(), rows(reader), &lost));
+        problems.extend(against_meta(bundle.meta(), rows(reader), &missed));
         problems
     }
 
-    /// Lost records at least, by the loss records and by `meta.json`, with the rows that were written and
+    /// Missed records at least, by the loss records and by `meta.json`, with the rows that were written and
     /// are not given.
     #[must_use]
-    pub fn lost<R: Read + Seek>(&self, bundle: &Bundle, reader: &RecordReader<R>) -> LossCounts {
-        let (meta, counted) = (bundle.meta(), &self.counts.lost);
-        let mut lost = meta.loss;
-        for (lost, counted) in lost.points.iter_mut().zip(counted.points) {
-            *lost = counted.max(*lost);
+    pub fn missed<R: Read + Seek>(&self, bundle: &Bundle, reader: &RecordReader<R>) -> LossCounts {
+        let (meta, counted) = (bundle.meta(), &self.counts.missed);
+        let mut missed = meta.loss;
+        for (missed, counted) in missed.points.iter_mut().zip(counted.points) {
+            *missed = counted.max(*missed);
         }
         let events = meta.loss.events.saturating_add(reader.damaged_rows());
-        lost.events = counted.events.max(events);
+        missed.events = counted.events.max(events);
         let unread = if meta.complete { meta.records.saturating_sub(rows(reader)) } else { 0 };
-        lost.events = lost.events.saturating_add(unread);
-        lost
+        missed.events = missed.events.saturating_add(unread);
+        missed
     }
 }
 
@@ -132,8 +132,8 @@ impl Checker {
 pub(crate) struct Checked {
     /// What is wrong; empty for a sound bundle.
     pub(crate) problems: Vec<Problem>,
-    /// Lost records at least.
-    pub(crate) lost: LossCounts,
+    /// Missed records at least.
+    pub(crate) missed: LossCounts,
 }
 
 impl Checked {
@@ -146,7 +146,7 @@ impl Checked {
         }
         let problems = checker.problems(bundle, &reader);
         debug_assert!(checker.counts.unknown.len() <= UNKNOWN_CONNECTIONS_MAX);
-        Ok(Self { problems, lost: checker.lost(bundle, &reader) })
+        Ok(Self { problems, missed: checker.missed(bundle, &reader) })
     }
 }
 
@@ -168,7 +168,7 @@ struct Counts {
     steps_back: u64,
     large_steps_back: u64,
     step_back_ns_max: u64,
-    lost: LossCounts,
+    missed: LossCounts,
 }
 
 impl Counts {
@@ -188,14 +188,14 @@ impl Counts {
             steps_back: 0,
             large_steps_back: 0,
             step_back_ns_max: 0,
-            lost: LossCounts::default(),
+            missed: LossCounts::default(),
         }
     }
 
     fn add(&mut self, record: &Record) {
         self.kinds[self.by_code[usize::from(record.kind as u8)]] += 1;
         if let Some(loss) = record.loss() {
-            self.lost.add(loss.point(), loss.count);
+            self.missed.add(loss.point(), loss.count);
             return;
         }
         self.connection(record.flow.connection());
@@ -243,7 +243,7 @@ impl Counts {
 }
 
 /// A complete `meta.json` has to agree with the records; an incomplete one lags behind them.
-fn against_meta(meta: &Meta, rows: u64, lost: &LossCounts) -> Vec<Problem> {
+fn against_meta(meta: &Meta, rows: u64, missed: &LossCounts) -> Vec<Problem> {
     let mut problems = Vec::new();
     if !meta.complete {
         return problems;
@@ -251,8 +251,8 @@ fn against_meta(meta: &Meta, rows: u64, lost: &LossCounts) -> Vec<Problem> {
     if meta.records != rows {
         problems.push(Problem::CountDiffers { found: rows, meta: meta.records });
     }
-    if meta.loss != *lost {
-        problems.push(Problem::LossDiffers { records: *lost, meta: meta.loss });
+    if meta.loss != *missed {
+        problems.push(Problem::LossDiffers { records: *missed, meta: meta.loss });
     }
     problems
 }

@@ -84,7 +84,7 @@ impl RecordColumns {
     }
 
     /// All rows as one Arrow batch; the columns are empty afterwards. Their memory lies in the batch
-    /// and in what is returned beside it, for [`RecordColumns::reuse`].
+    /// and in what is returned with it, for [`RecordColumns::reuse`].
     pub(crate) fn take(&mut self, schema: &SchemaRef) -> (Result<RecordBatch, ArrowError>, Spent) {
         let full = std::mem::take(self);
         debug_assert_eq!((self.rows(), full.kind.len()), (0, full.rows()));

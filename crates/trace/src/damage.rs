@@ -50,7 +50,7 @@ impl Damage {
         }
     }
 
-    /// Takes a batch whose rows came before, or were counted as missing.
+    /// Takes a batch whose rows were read before, or were counted as missing.
     pub(crate) fn add_repeated(&mut self, part: Part, batch: u64, at_byte: u64, rows: u64) {
         self.batches += 1;
         if self.named.len() < NAMED_MAX {

@@ -23,17 +23,11 @@ pub enum Error {
         source: io::Error,
     },
     /// Nothing is where the bundle should be.
-    #[error("{}: no such folder: a trace bundle is one", path.display())]
-    NotThere {
-        /// Where it should be.
-        path: PathBuf,
-    },
+    #[error("{}: no such folder: a trace bundle is one", .0.display())]
+    NotThere(PathBuf),
     /// A file is where the bundle should be.
-    #[error("{}: a file, and a trace bundle is a folder", path.display())]
-    NotAFolder {
-        /// The file.
-        path: PathBuf,
-    },
+    #[error("{}: a file, and a trace bundle is a folder", .0.display())]
+    NotAFolder(PathBuf),
     /// The system refuses to look into the folder.
     #[error("{}: belongs to user {owner}, and only its owner can read it", path.display())]
     OwnersOnly {
@@ -43,11 +37,8 @@ pub enum Error {
         owner: u32,
     },
     /// A file of a bundle is something else.
-    #[error("{}: not a regular file: no link, pipe or device is part of a trace bundle", path.display())]
-    NotAFile {
-        /// Where the file should be.
-        path: PathBuf,
-    },
+    #[error("{}: not a regular file: no link, pipe or device is part of a trace bundle", .0.display())]
+    NotAFile(PathBuf),
     /// The folder to write to is another user's.
     #[error("{}: belongs to user {owner}: a trace goes into your own folders only, choose another name", path.display())]
     NotOwn {
@@ -57,35 +48,20 @@ pub enum Error {
         owner: u32,
     },
     /// Others can put files into the folder to write to.
-    #[error("{}: others can write into this folder: take that right from them (chmod go-w), or choose another name", path.display())]
-    OpenToOthers {
-        /// The folder.
-        path: PathBuf,
-    },
+    #[error("{}: others can write into this folder: take that right from them (chmod go-w), or choose another name", .0.display())]
+    OpenToOthers(PathBuf),
     /// The folder or a file of the bundle is no longer what has its name.
-    #[error("{}: removed or exchanged while the trace was written: the trace is not there", path.display())]
-    Exchanged {
-        /// The folder.
-        path: PathBuf,
-    },
+    #[error("{}: removed or exchanged while the trace was written: the trace is not there", .0.display())]
+    Exchanged(PathBuf),
     /// The folder has none of a bundle's files.
-    #[error("{}: not a trace bundle: expected records.arrows, flows.arrows or meta.json in it", path.display())]
-    NotABundle {
-        /// The folder.
-        path: PathBuf,
-    },
+    #[error("{}: not a trace bundle: expected records.arrows, flows.arrows or meta.json in it", .0.display())]
+    NotABundle(PathBuf),
     /// The folder to write to has other files than a bundle's.
-    #[error("{}: not empty and not a trace bundle: left as it is, choose another folder", path.display())]
-    NotOverwritten {
-        /// The folder.
-        path: PathBuf,
-    },
+    #[error("{}: not empty and not a trace bundle: left as it is, choose another folder", .0.display())]
+    NotOverwritten(PathBuf),
     /// This machine cannot write bundles.
-    #[error("{}: a bundle has little-endian numbers, and this machine big-endian ones: write it on another", path.display())]
-    BigEndian {
-        /// Where it should be written.
-        path: PathBuf,
-    },
+    #[error("{}: a bundle has little-endian numbers, and this machine big-endian ones: write it on another", .0.display())]
+    BigEndian(PathBuf),
     /// A later release of sockscope wrote it.
     #[error(
         "{}: format version {found}, and this sockscope reads up to version {FORMAT_VERSION}: a later release opens it",
@@ -134,11 +110,8 @@ pub enum Error {
         source: ArrowError,
     },
     /// Two bundles cannot be put on one clock.
-    #[error("{}: cannot be merged: expected clock snapshots in its meta.json, found none", path.display())]
-    NoClock {
-        /// The bundle without a clock.
-        path: PathBuf,
-    },
+    #[error("{}: cannot be merged: expected clock snapshots in its meta.json, found none", .0.display())]
+    NoClock(PathBuf),
     /// A protocol engine's bundle can only be joined with its own host's.
     #[error(
         "{}: a protocol engine's records of host {other:?}, but the kernel's are of {host:?}",
@@ -155,7 +128,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// The error of a write once more, in the system's words where it came from there.
+    /// The error of a write once more, in the system's words where the system has some.
     pub(crate) fn again(&self) -> Self {
         match self {
             Self::Io { path, source } => {
@@ -241,7 +214,7 @@ pub enum Problem {
         /// What should have been there.
         expected: String,
     },
-    /// A batch is not what was written: its rows are left out, and count as lost.
+    /// A batch is not what was written: its rows are left out, and count as missed.
     #[error(
         "{part}: batch {batch}, at byte {at_byte}, is damaged: {} left out: expected {expected}",
         counted(*rows, "row")
@@ -258,8 +231,8 @@ pub enum Problem {
         /// What should have been there.
         expected: String,
     },
-    /// By the seal of the next batch, rows were written that are not in the file; they count as lost.
-    #[error("{part}: {} missing before byte {at_byte}: count as lost", counted(*rows, "row"))]
+    /// By the seal of the next batch, rows were written that are not in the file; they count as missed.
+    #[error("{part}: {} missing before byte {at_byte}: count as missed", counted(*rows, "row"))]
     MissingRows {
         /// The file.
         part: Part,
@@ -268,7 +241,7 @@ pub enum Problem {
         /// How many.
         rows: u64,
     },
-    /// By its seal, a batch has rows that came before it, or that were missing before it.
+    /// By its seal, a batch has rows that were before it, or that were missing before it.
     #[error(
         "{part}: batch {batch}, at byte {at_byte}, comes again or not in its place: {} left out",
         counted(*rows, "row")
@@ -291,7 +264,7 @@ pub enum Problem {
         /// How many.
         batches: u64,
     },
-    /// Further batches are damaged or missing; their rows count as lost.
+    /// Further batches are damaged or missing; their rows count as missed.
     #[error("{part}: further damaged or missing batches: {batches}; {} left out", counted(*rows, "row"))]
     MoreDamaged {
         /// The file.
@@ -373,8 +346,8 @@ pub enum Problem {
     },
     /// The loss in the records is not the loss in `meta.json`, in all or at some point.
     #[error(
-        "loss differs: {} lost by the loss records, {} by meta.json, compared point by point: of \
-         some it is unknown when they were lost",
+        "loss differs: {} missed by the loss records, {} by meta.json, compared point by point: of \
+         some it is unknown when they were missed",
         records.total(),
         meta.total()
     )]

@@ -45,7 +45,7 @@ pub(crate) struct Files {
     flows: StreamFile,
     flow_schema: SchemaRef,
     /// Why a batch of either could not be written. Both end there: a later one that fits would leave a hole
-    /// before it that nobody could see.
+    /// before it that no reader could see.
     refused: Option<Error>,
 }
 
@@ -150,7 +150,7 @@ mod tests {
         result.err().map(|error| error.to_string())
     }
 
-    /// The disk had room again for what came later.
+    /// The disk had room again for later data.
     #[test]
     fn after_a_batch_that_could_not_be_written_both_files_end() {
         for part in [Part::Records, Part::Flows] {

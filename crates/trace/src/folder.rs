@@ -3,7 +3,7 @@
 //! A path can name another folder a moment later: a user who may write into the folder above can exchange
 //! it, or put a symbolic link there. So all files of a bundle are opened by the folder's descriptor, and no
 //! symbolic link is followed inside of it. A bundle is written only into folders of its user, into
-//! which nobody else can write.
+//! which no other user can write.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -143,7 +143,7 @@ impl Folder {
     pub(crate) fn check_closed(&self) -> Result<(), Error> {
         let mode = fstat(&self.handle).map_err(errno(&self.path))?.st_mode;
         match Mode::from_raw_mode(mode).intersects(OTHERS_WRITE) {
-            true => Err(Error::OpenToOthers { path: self.path.clone() }),
+            true => Err(Error::OpenToOthers(self.path.clone())),
             false => Ok(()),
         }
     }
@@ -189,7 +189,7 @@ impl Folder {
         match self.kind(part) {
             Ok(Some(FileType::RegularFile)) => {}
             Ok(None) => return Ok(None),
-            Ok(Some(_)) => return Err(Error::NotAFile { path }),
+            Ok(Some(_)) => return Err(Error::NotAFile(path)),
             Err(error) => return Err(errno(&path)(error)),
         }
         // Another may have put something else there since.
@@ -197,14 +197,14 @@ impl Folder {
         let file = match openat(&self.handle, part.file_name(), flags, Mode::empty()) {
             Ok(file) => file,
             Err(Errno::NOENT) => return Ok(None),
-            Err(Errno::LOOP | Errno::NXIO) => return Err(Error::NotAFile { path }),
+            Err(Errno::LOOP | Errno::NXIO) => return Err(Error::NotAFile(path)),
             Err(Errno::ACCESS) => return Err(self.owners_only()),
             Err(error) => return Err(errno(&path)(error)),
         };
         let found = fstat(&file).map_err(errno(&path))?;
         match FileType::from_raw_mode(found.st_mode) {
             FileType::RegularFile => Ok(Some(file.into())),
-            _ => Err(Error::NotAFile { path }),
+            _ => Err(Error::NotAFile(path)),
         }
     }
 

@@ -54,7 +54,7 @@ impl Follower {
         Ok(follower)
     }
 
-    /// The next whole batch that was not given before; `None` when there is none by now. What the
+    /// The next whole batch that was not given before; `None` without one by now. What the
     /// file had of connections when the batch was found is in [`Follower::connections`].
     ///
     /// # Errors

@@ -72,8 +72,8 @@ pub(crate) fn join<E: From<Error>>(
     };
     add_problems(&mut meta, "kernel", of_kernel);
     add_problems(&mut meta, "engine", of_engine);
-    meta.loss = of_kernel.lost;
-    meta.loss.events = meta.loss.events.saturating_add(of_engine.lost.total());
+    meta.loss = of_kernel.missed;
+    meta.loss.events = meta.loss.events.saturating_add(of_engine.missed.total());
     let mut writer = create(meta.clone())?;
     for connection in kernel.connections() {
         writer.connection(connection)?;

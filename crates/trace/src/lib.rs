@@ -5,7 +5,7 @@
 //! `meta.json` says host, kernel, clock, hooks, loss and cost. `docs/reference/bundle.md` describes
 //! the format.
 //!
-//! [`BundleWriter`] writes a bundle, [`Bundle`] opens one and gives what is whole beside a list of
+//! [`BundleWriter`] writes a bundle, [`Bundle`] opens one and gives what is whole with a list of
 //! [`Problem`]s; [`Follower`] reads one that still grows, [`check()`] holds one against itself, and
 //! [`merge()`] makes one of two hosts' bundles,
 //! or of a kernel's and a protocol engine's.

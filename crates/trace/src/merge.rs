@@ -95,7 +95,7 @@ pub fn merge_into<E: From<Error>>(
 fn unequal_note(count: u64) -> String {
     format!(
         "connections that stay two, one for each engine: {count}. What one end sent is not what came \
-         to the other, as when a packet is lost or sent before the other records: their positions do \
+         to the other, as when a packet is dropped or sent before the other records: their positions do \
          not relate"
     )
 }

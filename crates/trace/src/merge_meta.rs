@@ -24,7 +24,7 @@ impl Shift {
             return Ok(Self { by_ns: [0, 0], moved_ns: 0 });
         }
         let offsets = |bundle: &Bundle| {
-            let no_clock = || Error::NoClock { path: bundle.dir().to_owned() };
+            let no_clock = || Error::NoClock(bundle.dir().to_owned());
             offsets(&bundle.meta().clock).ok_or_else(no_clock)
         };
         Ok(Self::of(offsets(first)?, offsets(second)?))
@@ -83,7 +83,7 @@ pub(crate) fn merged_meta(
         pick: both(&a.pick, &b.pick),
         ring: a.ring,
         drop_reasons: reasons_of_both(a, b),
-        loss: sum_of_losses(&checked[0].lost, &checked[1].lost),
+        loss: sum_of_losses(&checked[0].missed, &checked[1].missed),
         cost: std::array::from_fn(|point| PointCost {
             hits: a.cost[point].hits.saturating_add(b.cost[point].hits),
             run_ns: a.cost[point].run_ns.saturating_add(b.cost[point].run_ns),

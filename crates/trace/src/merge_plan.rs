@@ -26,7 +26,7 @@ pub(crate) struct Plan {
     pub(crate) places: [HashMap<ConnectionId, Place>; 2],
     /// How many are made of one of each.
     pub(crate) matched: u64,
-    /// How many stay one of each, because what one end sent is not what came to the other.
+    /// How many stay one of each, because what one end sent is not what arrived at the other.
     pub(crate) unequal: u64,
     /// What was added to the times of each input, in nanoseconds.
     pub(crate) shift_ns: [u64; 2],

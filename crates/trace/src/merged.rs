@@ -1,4 +1,4 @@
-//! What came of putting two bundles together.
+//! The result of putting two bundles together.
 
 use crate::error::Problem;
 

@@ -53,7 +53,7 @@ pub struct Meta {
     /// The kernel's names of why packets are dropped, by the number in `Drop` records: numbers
     /// differ from kernel to kernel.
     pub drop_reasons: BTreeMap<u32, String>,
-    /// Records lost, by point and beside the points.
+    /// Records missed, by point and of no point.
     #[serde(with = "point_tables::loss")]
     #[cfg_attr(test, schemars(schema_with = "crate::meta_schema::loss"))]
     pub loss: LossCounts,

@@ -62,7 +62,7 @@ impl Output {
     /// Writes a batch or hands it over; where as many wait already as may, it waits for the disk. Returns
     /// memory for the next records.
     ///
-    /// An error may be that of an earlier batch. What was handed over behind that is lost.
+    /// An error may be that of an earlier batch. Rows handed over after it are not written.
     pub(crate) fn write(&mut self, rows: Rows) -> Result<RecordColumns, Error> {
         let Some(thread) = &mut self.thread else { return self.files().write(rows) };
         match thread.send(rows) {
@@ -85,7 +85,7 @@ impl Output {
         Ok(files.rows())
     }
 
-    /// Records in the file, and on their way to it.
+    /// Records in the file, and in the queue to it.
     pub(crate) fn rows(&self) -> u64 {
         self.thread.as_ref().map_or_else(|| self.files().rows(), |thread| thread.sent_rows)
     }
@@ -96,7 +96,7 @@ impl Output {
         done.map_or_else(|| self.files().rows(), |done| done.rows.load(Ordering::Acquire))
     }
 
-    /// Bytes in both files with what is on its way to them, at most.
+    /// Bytes in both files with what is queued for them, at most.
     pub(crate) fn bytes_at_most(&self) -> u64 {
         self.thread.as_ref().map_or_else(|| self.files().bytes(), FileThread::bytes_at_most)
     }
@@ -135,7 +135,7 @@ fn memory_bytes() -> u64 {
     system.totalram.saturating_mul(u64::from(system.mem_unit))
 }
 
-/// The thread, and what is on its way to it.
+/// The thread, and what is queued for it.
 struct FileThread {
     waiting_max: usize,
     rows: SyncSender<Rows>,
@@ -199,14 +199,14 @@ impl FileThread {
 
     fn has_room(&self) -> bool {
         debug_assert!(self.done.batches.load(Ordering::Acquire) <= self.sent_batches);
-        // The next batch is told why a thread has ended.
+        // The next batch gets the error of a thread that has ended.
         self.thread.is_finished()
             || self.sent_batches - self.done.batches.load(Ordering::Acquire)
                 < self.waiting_max as u64
     }
 
     fn bytes_at_most(&self) -> u64 {
-        // In this order: what is not counted as on its way is in the bytes that are read then.
+        // In this order: what is not counted as queued is in the bytes that are read then.
         debug_assert!(self.done.bytes_max.load(Ordering::Acquire) <= self.sent_bytes_max);
         let on_its_way = self.sent_bytes_max - self.done.bytes_max.load(Ordering::Acquire);
         self.done.bytes.load(Ordering::Acquire) + on_its_way
@@ -274,7 +274,7 @@ mod tests {
     fn while_the_disk_takes_nothing_batches_wait_in_memory() {
         let temporary = tempfile::tempdir().unwrap();
         let mut files = files(&folder(&temporary));
-        // A pipe that nobody reads takes 64 KiB, less than one of these batches.
+        // A pipe without a reader takes 64 KiB, less than one of these batches.
         let (mut taken, disk) = std::io::pipe().unwrap();
         files.exchange_records(OwnedFd::from(disk).into());
         let written_before = files.bytes();

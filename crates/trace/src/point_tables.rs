@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sockscope_record::{LossCounts, Point, PointCost};
 
-/// Key of what was lost beside the points.
+/// Key of the missed records of no point.
 pub(crate) const EVENTS: &str = "events";
 
 /// `{"SendEnqueue": 0, …, "events": 0}`

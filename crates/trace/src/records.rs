@@ -1,7 +1,7 @@
 //! Reading `records.arrows` batch by batch.
 //!
-//! What a damaged or missing batch had is lost, and the reader says so as a probe does: by loss records at its
-//! place. So it does of times that run backwards: what passed within them cannot be put in order.
+//! The rows of a damaged or missing batch are missed records. The reader says so as a probe does: by loss
+//! records at their place. It also says so of times that run backwards, as records within them have no known order.
 
 use std::io::{Read, Seek};
 use std::ops::Range;
@@ -79,7 +79,7 @@ impl<R: Read + Seek> RecordReader<R> {
         let at_byte = stream.position();
         let layout = stream.next(Some(&mut self.body))?;
         debug_assert!(self.told_rows <= stream.damaged_rows());
-        let lost_rows = stream.damaged_rows() - self.told_rows;
+        let missed_rows = stream.damaged_rows() - self.told_rows;
         self.records.clear();
         let is_batch = match layout.as_ref().map(|layout| (layout, layout.record_columns())) {
             Some((layout, Ok(columns))) => {
@@ -92,11 +92,11 @@ impl<R: Read + Seek> RecordReader<R> {
             }
             None => false,
         };
-        if lost_rows > 0 {
-            self.tell_loss(lost_rows);
+        if missed_rows > 0 {
+            self.tell_loss(missed_rows);
         }
         self.tell_steps_back();
-        Ok((is_batch || lost_rows > 0).then_some(&self.records))
+        Ok((is_batch || missed_rows > 0).then_some(&self.records))
     }
 
     /// Puts loss records before those of the batch.

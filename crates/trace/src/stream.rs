@@ -1,4 +1,4 @@
-//! Reading an Arrow stream message by message, from bytes that nobody vouches for.
+//! Reading an Arrow stream message by message, from untrusted bytes.
 //!
 //! Nothing is believed before it is checked against the file's length and the format's limits, so
 //! that hostile bytes neither panic nor allocate beyond one batch. A message counts when all of it
@@ -113,7 +113,7 @@ impl<R: Read + Seek> Stream<R> {
         }
     }
 
-    /// The next whole batch, `None` when there is none by now; see [`Stream::problem`] for why.
+    /// The next whole batch, `None` without one by now; see [`Stream::problem`] for why.
     /// Its body is read into `body`, and held against its seal, if one is given.
     pub(crate) fn next(
         &mut self,
@@ -156,7 +156,7 @@ impl<R: Read + Seek> Stream<R> {
     }
 
     /// Whether a batch is the next one that was written, by the rows that its seal counts before it. Rows
-    /// that are not there are missed; a batch that came before is passed over.
+    /// that are not there are missed; a batch that was read before is passed over.
     fn is_next(&mut self, frame: &Frame, layout: &BatchLayout) -> bool {
         let Some(seal) = frame.seal else { return true };
         let missing = i128::from(seal.rows_before) - i128::from(self.rows_accounted());
@@ -202,7 +202,7 @@ impl<R: Read + Seek> Stream<R> {
         self.state = State::Open;
     }
 
-    /// Stops here for good: the batch just read is not what it should be.
+    /// Stops here finally: the batch just read is not what it should be.
     pub(crate) fn damaged(&mut self, at_byte: u64, layout: &BatchLayout, expected: String) {
         debug_assert!(at_byte < self.position && self.rows >= layout.rows as u64);
         self.position = at_byte;
@@ -338,7 +338,7 @@ impl<R: Read + Seek> Stream<R> {
     }
 }
 
-/// Length of the header by the message's first bytes, as many as there are; `None` when they are
+/// Length of the header by the message's first bytes, as many as exist; `None` when they are
 /// too few, 0 for the end mark.
 fn header_bytes(prefix: &[u8]) -> Result<Option<u64>, String> {
     let (mark, length) = prefix.split_at(prefix.len().min(CONTINUATION.len()));

@@ -60,7 +60,7 @@ impl BundleWriter {
     /// As [`BundleWriter::create`].
     pub fn create_in(folder: Folder, meta: Meta) -> Result<Self, Error> {
         if cfg!(target_endian = "big") {
-            return Err(Error::BigEndian { path: folder.path().to_owned() });
+            return Err(Error::BigEndian(folder.path().to_owned()));
         }
         make_room(&folder)?;
         let files = Files::create(&folder)?;
@@ -118,7 +118,7 @@ impl BundleWriter {
     ///
     /// # Errors
     ///
-    /// When a batch cannot be written; its records are then lost, and the file ends before them.
+    /// When a batch cannot be written; its records are then missing, and the file ends before them.
     pub fn append(&mut self, records: &[Record]) -> Result<(), Error> {
         let (held, written) = (self.columns.rows(), self.written());
         let mut rest = match &mut self.usage {
@@ -244,7 +244,7 @@ impl BundleWriter {
         if self.folder.is_in_place() && self.output.is_in_place(&self.folder) {
             return Ok(());
         }
-        Err(Error::Exchanged { path: self.folder.path().to_owned() })
+        Err(Error::Exchanged(self.folder.path().to_owned()))
     }
 }
 
@@ -273,14 +273,14 @@ impl MetaUpdate {
 fn make_room(folder: &Folder) -> Result<(), Error> {
     folder.check_closed()?;
     if !is_bundle_in(folder) && !folder.names()?.is_empty() {
-        return Err(Error::NotOverwritten { path: folder.path().to_owned() });
+        return Err(Error::NotOverwritten(folder.path().to_owned()));
     }
     // The records go last, by the same token.
     let parts = [Part::Meta, Part::Flows, Part::Records];
     parts.iter().try_for_each(|part| folder.remove(part.file_name()))
 }
 
-/// Writes beside the old file, then renames: a reader sees the one or the other, whole.
+/// Writes next to the old file, then renames: a reader sees the one or the other, whole.
 fn write_meta(folder: &Folder, meta: Meta, limit: Option<SizeLimit>) -> Result<(), Error> {
     let meta = Meta { format_version: FORMAT_VERSION, ..meta };
     let bytes = meta.to_json()?;

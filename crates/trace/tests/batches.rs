@@ -44,7 +44,7 @@ impl Pieces {
         Self { folder, pieces }
     }
 
-    /// Writes the file of these pieces: its records but those of loss, the rows lost, and all problems.
+    /// Writes the file of these pieces: its records but those of loss, the rows missed, and all problems.
     fn of(&self, order: &[usize]) -> (Vec<Record>, u64, Vec<String>) {
         let order: Vec<_> = order.iter().map(|piece| &self.pieces[*piece][..]).collect();
         put(&self.folder.bundle(), Part::Records, &order.concat());
@@ -53,7 +53,7 @@ impl Pieces {
         let mut given = records_of(&self.folder);
         given.retain(|record| !is_told(record));
         let problems = report.problems.iter().map(ToString::to_string).collect();
-        (given, report.lost.events, problems)
+        (given, report.missed.events, problems)
     }
 }
 
@@ -69,12 +69,12 @@ fn records_of(folder: &Folder) -> Vec<Record> {
 #[test]
 fn a_batch_that_is_missing_is_named_and_its_rows_are_lost() {
     let pieces = Pieces::new();
-    let (given, lost, problems) = pieces.of(&[0, 1, 3, 4, 5]);
+    let (given, missed, problems) = pieces.of(&[0, 1, 3, 4, 5]);
     let all = records(25);
     assert_eq!(given, [&all[..5], &all[12..]].concat());
-    assert_eq!(lost, 7);
+    assert_eq!(missed, 7);
     let at = pieces.pieces[0].len() + pieces.pieces[1].len();
-    let expected = format!("records.arrows: 7 rows missing before byte {at}: count as lost");
+    let expected = format!("records.arrows: 7 rows missing before byte {at}: count as missed");
     assert_eq!(problems, [expected]);
 }
 
@@ -97,8 +97,8 @@ fn a_missing_batch_leaves_loss_records_at_every_point_between_its_neighbours() {
 #[test]
 fn missing_batches_at_the_end_are_noticed_too() {
     let pieces = Pieces::new();
-    let (_, lost, problems) = pieces.of(&[0, 1, 2, 5]);
-    assert_eq!((lost, problems.len()), (13, 1), "{problems:?}");
+    let (_, missed, problems) = pieces.of(&[0, 1, 2, 5]);
+    assert_eq!((missed, problems.len()), (13, 1), "{problems:?}");
     // The end itself was taken as well.
     let (_, _, problems) = pieces.of(&[0, 1, 2]);
     assert!(problems[0].starts_with("records.arrows: not finished"), "{problems:?}");
@@ -108,8 +108,8 @@ fn missing_batches_at_the_end_are_noticed_too() {
 #[test]
 fn a_batch_that_comes_twice_is_named_and_counts_once() {
     let pieces = Pieces::new();
-    let (given, lost, problems) = pieces.of(&[0, 1, 2, 2, 3, 4, 5]);
-    assert_eq!((given, lost), (records(25), 0));
+    let (given, missed, problems) = pieces.of(&[0, 1, 2, 2, 3, 4, 5]);
+    assert_eq!((given, missed), (records(25), 0));
     let at = pieces.pieces[..3].concat().len();
     let expected = format!(
         "records.arrows: batch 3, at byte {at}, comes again or not in its place: 7 rows left out"
@@ -149,7 +149,7 @@ fn a_batch_of_connections_that_is_missing_is_named() {
     let whole = bytes(&folder.bundle(), Part::Flows);
     put(&folder.bundle(), Part::Flows, &[&whole[..ends[1]], &whole[ends[2]..]].concat());
     let (_, problems) = read(&folder.bundle());
-    let expected = format!("flows.arrows: 1 row missing before byte {}: count as lost", ends[1]);
+    let expected = format!("flows.arrows: 1 row missing before byte {}: count as missed", ends[1]);
     assert_eq!(problems, [expected]);
 }
 
@@ -201,8 +201,8 @@ proptest! {
         order in prop::collection::vec(1_usize..5, 0..7),
     ) {
         let pieces = Pieces::new();
-        let (given, lost, problems) = pieces.of(&[&[0], &order[..], &[5]].concat());
-        prop_assert_eq!(given.len() as u64 + lost, 25);
+        let (given, missed, problems) = pieces.of(&[&[0], &order[..], &[5]].concat());
+        prop_assert_eq!(given.len() as u64 + missed, 25);
         prop_assert!(order == [1, 2, 3, 4] || !problems.is_empty());
         let mut once = given.clone();
         once.dedup();

@@ -6,17 +6,17 @@ use common::{Folder, connection, meta, records};
 use sockscope_record::{FlowId, Kind, LossCounts, Point, Record, marks};
 use sockscope_trace::{BundleWriter, CheckReport, Meta, check};
 
-fn checked(records: &[Record], lost: LossCounts) -> CheckReport {
+fn checked(records: &[Record], missed: LossCounts) -> CheckReport {
     let folder = Folder::new();
     let mut writer = BundleWriter::create(folder.bundle(), meta()).unwrap();
     writer.connection(&connection(1)).unwrap();
     writer.append(records).unwrap();
-    writer.finish(Meta { loss: lost, ..meta() }).unwrap();
+    writer.finish(Meta { loss: missed, ..meta() }).unwrap();
     check(folder.bundle()).unwrap()
 }
 
-fn problems(records: &[Record], lost: LossCounts) -> Vec<String> {
-    checked(records, lost).problems.iter().map(ToString::to_string).collect()
+fn problems(records: &[Record], missed: LossCounts) -> Vec<String> {
+    checked(records, missed).problems.iter().map(ToString::to_string).collect()
 }
 
 fn at(at_ns: u64, marks: u8) -> Record {
@@ -27,10 +27,10 @@ fn loss(point: Point, count: u64) -> Record {
     Record { at_ns: 9, kind: Kind::Loss, code: point.number(), detail: count, ..Record::default() }
 }
 
-fn lost(point: Point, count: u64) -> LossCounts {
-    let mut lost = LossCounts::default();
-    lost.add(Some(point), count);
-    lost
+fn missed(point: Point, count: u64) -> LossCounts {
+    let mut missed = LossCounts::default();
+    missed.add(Some(point), count);
+    missed
 }
 
 #[test]
@@ -92,12 +92,15 @@ fn records_of_connections_that_nobody_listed_are_named() {
 #[test]
 fn loss_is_compared_point_by_point() {
     let records = [loss(Point::SendDequeue, 3), loss(Point::SendDequeue, 4)];
-    assert_eq!(checked(&records, lost(Point::SendDequeue, 7)).lost, lost(Point::SendDequeue, 7));
-    assert_eq!(problems(&records, lost(Point::SendDequeue, 7)), [""; 0]);
     assert_eq!(
-        problems(&records, lost(Point::SendEnqueue, 7)),
-        ["loss differs: 7 lost by the loss records, 7 by meta.json, compared point by point: \
-          of some it is unknown when they were lost"]
+        checked(&records, missed(Point::SendDequeue, 7)).missed,
+        missed(Point::SendDequeue, 7)
+    );
+    assert_eq!(problems(&records, missed(Point::SendDequeue, 7)), [""; 0]);
+    assert_eq!(
+        problems(&records, missed(Point::SendEnqueue, 7)),
+        ["loss differs: 7 missed by the loss records, 7 by meta.json, compared point by point: \
+          of some it is unknown when they were missed"]
     );
 }
 

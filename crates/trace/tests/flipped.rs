@@ -26,10 +26,11 @@ fn read_all(bytes: &[u8]) -> (Vec<Record>, u64, Vec<Problem>) {
     while let Some(batch) = reader.next_batch().unwrap() {
         all.extend_from_slice(batch);
     }
-    let lost = all.iter().filter(|record| record.kind == Kind::Loss).map(|loss| loss.detail).sum();
-    assert_eq!(lost, reader.damaged_rows());
+    let missed =
+        all.iter().filter(|record| record.kind == Kind::Loss).map(|loss| loss.detail).sum();
+    assert_eq!(missed, reader.damaged_rows());
     all.retain(|record| record.kind != Kind::Loss);
-    (all, lost, reader.problems())
+    (all, missed, reader.problems())
 }
 
 /// `records` without one or more whole batches; `None` when something else is missing or new.
@@ -52,12 +53,12 @@ fn any_flipped_bit_of_the_records_is_noticed_and_costs_at_most_its_batch() {
     for at in 0..whole.len() {
         let mut changed = whole.clone();
         changed[at] ^= 1 << (at % 8);
-        let (found, lost, problems) = read_all(&changed);
+        let (found, missed, problems) = read_all(&changed);
         assert!(!problems.is_empty(), "byte {at}: nothing said");
         let left_out = batches_left_out(&found).unwrap_or_else(|| panic!("byte {at}: {found:?}"));
         assert!(left_out.len() <= 1, "byte {at}: batches {left_out:?} left out");
         let rows: usize = left_out.iter().map(|number| BATCHES[*number].len()).sum();
-        assert_eq!((found.len() + rows, lost), (40, rows as u64), "byte {at}: {problems:?}");
+        assert_eq!((found.len() + rows, missed), (40, rows as u64), "byte {at}: {problems:?}");
     }
 }
 
@@ -110,11 +111,11 @@ fn a_run_of_zeros_or_ones_as_a_disk_leaves_them_is_noticed() {
         for fill in [0, 0xff] {
             let mut changed = whole.clone();
             changed[at..at + 512].fill(fill);
-            let (found, lost, problems) = read_all(&changed);
+            let (found, missed, problems) = read_all(&changed);
             assert!(!problems.is_empty(), "bytes {at} to {}: nothing said", at + 512);
             let left_out = batches_left_out(&found).unwrap_or_else(|| panic!("byte {at}"));
             let rows: usize = left_out.iter().map(|number| BATCHES[*number].len()).sum();
-            assert_eq!(lost, rows as u64, "byte {at}: {problems:?}");
+            assert_eq!(missed, rows as u64, "byte {at}: {problems:?}");
         }
     }
 }
@@ -146,7 +147,7 @@ fn a_damaged_batch_is_named_and_its_rows_are_lost_at_its_place() {
     // From before the last record of the batch before it to after the first of the one behind.
     assert!(losses.iter().all(|loss| loss.offset <= 4_000 && loss.at_ns >= 12_000));
     let report = check(folder.bundle()).unwrap();
-    assert_eq!((report.records, report.lost.total()), (33 + 9, 7));
+    assert_eq!((report.records, report.missed.total()), (33 + 9, 7));
     let problems: Vec<_> = report.problems.iter().map(ToString::to_string).collect();
     assert_eq!(problems.len(), 1, "{problems:?}");
     assert!(problems[0].starts_with("records.arrows: batch 2, at byte "), "{problems:?}");
@@ -169,8 +170,8 @@ fn of_very_many_damaged_batches_the_first_are_named_and_the_others_counted() {
         changed[at] ^= 0x80;
     }
     put(&folder.bundle(), Part::Records, &changed);
-    let (found, lost, problems) = read_all(&changed);
-    assert_eq!((found.len(), lost, problems.len()), (0, 40, 17));
+    let (found, missed, problems) = read_all(&changed);
+    assert_eq!((found.len(), missed, problems.len()), (0, 40, 17));
     let last = problems.last().map(ToString::to_string).unwrap();
     assert_eq!(last, "records.arrows: further damaged or missing batches: 24; 24 rows left out");
     assert_eq!(Bundle::open(folder.bundle()).unwrap().record_rows(), 40);

@@ -107,7 +107,7 @@ fn a_truncated_half_is_merged_as_far_as_it_goes_and_noted() {
     assert!(noted, "{:?}", both.meta().notes);
 }
 
-/// Two engines' bundles merged, one of packets sent and one of packets that came, by their octets: how
+/// Two engines' bundles merged, one of packets sent and one of packets received, by their octets: how
 /// many connections, whether any has both ends, and the notes.
 fn ends_of_engines(name: &str, sent: &[u32], came: &[u32]) -> (u64, bool, String) {
     let folder = Folder::new();
@@ -130,8 +130,8 @@ fn ends_of_engines(name: &str, sent: &[u32], came: &[u32]) -> (u64, bool, String
 fn engines_that_counted_other_octets_stay_apart() {
     let (connections, has_both, notes) = ends_of_engines("all", &[80, 60], &[80, 60]);
     assert_eq!((connections, has_both, notes.contains("stay two")), (1, true, false), "{notes}");
-    // The first packet got lost: the second one's positions differ between the ends.
-    let (connections, has_both, notes) = ends_of_engines("lost", &[80, 60], &[60]);
+    // The first packet was dropped: the second one's positions differ between the ends.
+    let (connections, has_both, notes) = ends_of_engines("dropped", &[80, 60], &[60]);
     assert_eq!((connections, has_both), (2, false), "{notes}");
     assert!(notes.contains("stay two, one for each engine: 1"), "{notes}");
 }

@@ -92,10 +92,10 @@ pub fn finding_pages(tree: &Tree) -> Vec<Problem> {
     problems
 }
 
-/// The ids that `FindingId::name` gives, in the order of the source.
+/// The ids that `FindingId::name` gives, by the rows of its `named!`, in the order of the source.
 fn finding_ids(tree: &Tree) -> Vec<String> {
     let source = tree.file(FINDING_IDS).map_or("", |file| file.text.as_str());
-    let declared = source.split_once("impl FindingId {").map_or("", |(_, rest)| rest);
+    let declared = source.split_once("named! {\n    FindingId {").map_or("", |(_, rest)| rest);
     let declared = declared.split("\n}").next().unwrap_or("");
     let arms = declared.lines().filter_map(|line| line.split_once(" => \""));
     arms.filter_map(|(_, rest)| Some(rest.split_once('"')?.0.to_owned())).collect()
@@ -273,8 +273,8 @@ mod tests {
         assert_eq!(changelog_problems(text), ["CHANGELOG.md:4: releases stand newest first"]);
     }
 
-    const IDS: &str = "impl FindingId {\n    Self::SlowReader => \"slow-reader\",\n}\n\
-                       impl Other {\n    Self::A => \"a\",\n}";
+    const IDS: &str = "named! {\n    FindingId {\n        SlowReader => \"slow-reader\",\n    }\n}\n\
+                       named! {\n    Other {\n        A => \"a\",\n    }\n}";
 
     const PAGE: &str = "# a\n## Symptom\n## Evidence\n## Cause\n## Fix\n## Test it\n## Limits\n";
 

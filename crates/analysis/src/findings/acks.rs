@@ -9,7 +9,7 @@ use sockscope_record::{Point, tcp_flags};
 use super::doubt::Doubt;
 use crate::acks::{AFTER_READ_NS, is_timers};
 use crate::send_hold::acks_received;
-use crate::{FlowView, Pass};
+use crate::{FlowView, Passage};
 
 /// An acknowledgment made by the delayed-ACK timer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,27 +83,27 @@ pub(super) fn released_by(
     in_time.then_some(ack)
 }
 
-fn is_ack(pass: &Pass) -> bool {
+fn is_ack(pass: &Passage) -> bool {
     pass.tcp_flags & tcp_flags::ACK != 0 && pass.tcp_flags & (tcp_flags::SYN | tcp_flags::RST) == 0
 }
 
-/// A list of passes that is only ever searched forward.
+/// A list of passages that is only ever searched forward.
 struct Walk<'a> {
-    passes: &'a [Pass],
+    passages: &'a [Passage],
     next: usize,
 }
 
 impl<'a> Walk<'a> {
-    fn new(passes: &'a [Pass]) -> Self {
-        Self { passes, next: 0 }
+    fn new(passages: &'a [Passage]) -> Self {
+        Self { passages, next: 0 }
     }
 
     /// The first pass from the last answer on that is `wanted`; `None` for ever after the last.
-    fn first_from(&mut self, wanted: impl Fn(&Pass) -> bool) -> Option<&'a Pass> {
-        let rest = &self.passes[self.next..];
+    fn first_from(&mut self, wanted: impl Fn(&Passage) -> bool) -> Option<&'a Passage> {
+        let rest = &self.passages[self.next..];
         let skipped = rest.iter().position(wanted).unwrap_or(rest.len());
         self.next += skipped;
-        self.passes.get(self.next)
+        self.passages.get(self.next)
     }
 }
 
@@ -142,7 +142,7 @@ mod tests {
         assert!(delays_ms(&format!("{ARRIVED} 502ms <3-6 ack=100")).is_empty());
     }
 
-    /// BSD's timer ticks every 200 ms, whenever the data came.
+    /// BSD's timer ticks every 200 ms, whenever the data arrived.
     #[test]
     fn what_is_delayed_here_is_the_timers_in_the_summary_of_the_flow_too() {
         let cases = ["", "+50", "fin"].into_iter().flat_map(|with| {

@@ -19,7 +19,7 @@ pub(super) struct AwaitingRepair<'a> {
 
 impl<'a> AwaitingRepair<'a> {
     pub(super) fn new(flow: &'a FlowStore, reasons: &DropReasons) -> Self {
-        let drops: Vec<_> = drops::losses(flow, reasons).filter(|drop| drop.len > 0).collect();
+        let drops: Vec<_> = drops::of_segments(flow, reasons).filter(|drop| drop.len > 0).collect();
         Self { drops: drops.into_iter().peekable(), ranges: BTreeMap::new() }
     }
 

@@ -3,7 +3,7 @@
 //!
 //! The flow's own average rate is held down by the buffer and says nothing; the rate within trains of
 //! segments shows what the path carries (packet-train dispersion: Dovrolis, Ramanathan and Moore,
-//! INFOCOM 2001). The time lost is that of the finding which this one explains.
+//! INFOCOM 2001). The cost is that of the finding which this one explains.
 
 use sockscope_record::{Point, Side};
 
@@ -11,7 +11,7 @@ use super::buffers::BufferSetting;
 use super::facts::FlowFacts;
 use super::phrasing;
 use super::tally::Tally;
-use crate::{Finding, FindingId, Pass};
+use crate::{Finding, FindingId, Passage};
 
 /// Shorter or smaller trains measure the receiver's interrupts, not the path.
 const TRAIN_PASSES_MIN: usize = 4;
@@ -82,7 +82,7 @@ struct Train {
 }
 
 impl Train {
-    fn of(passes: &[&Pass]) -> Option<Self> {
+    fn of(passes: &[&Passage]) -> Option<Self> {
         let (first, rest) = passes.split_first()?;
         let duration_ns = rest.last()?.at_ns.checked_sub(first.at_ns).filter(|&ns| ns > 0)?;
         let bytes = rest.iter().map(|pass| u64::from(pass.len)).sum();

@@ -19,7 +19,7 @@ use crate::{Finding, FindingId};
 const SHARE_PERCENT_MIN: u64 = 50;
 
 /// A short transfer's slow start is not worth a word.
-const LOST_NS_MIN: u64 = 50_000_000;
+const COST_NS_MIN: u64 = 50_000_000;
 
 pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
     facts.base_rtt_ns.filter(|&rtt_ns| rtt_ns >= PATH_RTT_NS_MIN)?;
@@ -27,8 +27,8 @@ pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
         .intersect(&facts.times_in(&HELD_OR_ON_THE_PATH))
         .without(&facts.interface.occupied)
         .without(&facts.doubt.sending);
-    let lost_ns = held.total_ns();
-    if lost_ns < LOST_NS_MIN || !facts.is_share_of_busy(lost_ns, SHARE_PERCENT_MIN) {
+    let cost_ns = held.total_ns();
+    if cost_ns < COST_NS_MIN || !facts.is_share_of_busy(cost_ns, SHARE_PERCENT_MIN) {
         return None;
     }
     let mut tally = Tally::of_times(held.len(), &held);
@@ -42,8 +42,8 @@ pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
     };
     let summary = format!(
         "The congestion window held data of the {sender} for {} ({}); {why}.",
-        phrasing::time(lost_ns),
-        facts.share_of_busy(lost_ns),
+        phrasing::time(cost_ns),
+        facts.share_of_busy(cost_ns),
     );
     let fix = match losses {
         0 => format!(
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn a_syn_that_was_sent_again_is_no_lost_data() {
+    fn a_syn_that_was_sent_again_is_no_dropped_data() {
         let again = "0ms 3-4 syn | 100ms 3-4 syn | 100006us retransmit code=5 |";
         let found = found(&format!("{again} {}", rounds(20_000, "cwnd")), WIRE);
         let said = found.lines().find(|line| line.starts_with("congestion-limited"));

@@ -4,7 +4,7 @@ use sockscope_record::{Point, Record, RetransmitClass, tcp_flags};
 
 use super::resent_segment::{Content, Resent, TOLD_NS_MAX};
 use crate::transmission::ON_THE_WAY;
-use crate::{FlowStore, FlowView, Pass};
+use crate::{FlowStore, FlowView, Passage};
 
 /// The state of an open connection (`TCP_ESTABLISHED`).
 const ESTABLISHED: u8 = 1;
@@ -108,6 +108,6 @@ fn furthest(
     ON_THE_WAY.into_iter().find(is_seen)
 }
 
-fn before(passes: &[Pass], until_ns: u64) -> impl Iterator<Item = &Pass> {
+fn before(passes: &[Passage], until_ns: u64) -> impl Iterator<Item = &Passage> {
     passes.iter().take_while(move |pass| pass.at_ns <= until_ns)
 }

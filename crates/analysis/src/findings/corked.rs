@@ -14,7 +14,7 @@ use super::intervals::Interval;
 use super::phrasing;
 use super::tally::Tally;
 use crate::send_hold::{CORK, NODELAY, RELEASE_NS_MAX, acks_received, is_of_option, is_option_on};
-use crate::{Finding, FindingId, FlowStore, FlowView, LedgerPart, LedgerSpan, Pass};
+use crate::{Finding, FindingId, FlowStore, FlowView, LedgerPart, LedgerSpan, Passage};
 
 /// A program that corks, writes and uncorks takes microseconds, or as long as it is without a CPU.
 const IDLE_NS_MIN: u64 = 20_000_000;
@@ -35,8 +35,8 @@ pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
     let holds = facts.whole_holds(LedgerPart::SendCork).into_iter();
     let stalls: Vec<_> = holds.filter_map(|hold| Stall::of(facts, &hold)).collect();
     let mut tally = Tally { count: stalls.len() as u64, ..Tally::default() };
-    stalls.iter().for_each(|stall| tally.lose(stall.since_ns, stall.end_ns));
-    if !facts.is_share_of_busy(tally.lost_ns, SHARE_PERCENT_MIN) {
+    stalls.iter().for_each(|stall| tally.add_cost(stall.since_ns, stall.end_ns));
+    if !facts.is_share_of_busy(tally.cost_ns, SHARE_PERCENT_MIN) {
         return None;
     }
     let first_ns = stalls.first()?.start_ns;
@@ -51,7 +51,7 @@ pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
     let summary = format!(
         "{} of the {sender} waited {}: {} held {} {}.",
         phrasing::counted(tally.count, "short segment"),
-        phrasing::spread(stalls.iter().map(Stall::lost_ns)),
+        phrasing::spread(stalls.iter().map(Stall::cost_ns)),
         cork.name(),
         if tally.count == 1 { "it" } else { "them" },
         until(&stalls, facts.sender()),
@@ -60,7 +60,7 @@ pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
     Some(tally.into_finding(FindingId::Corked, facts, facts.sender(), summary, fix))
 }
 
-/// A hold of which nothing came.
+/// A hold without consequence.
 #[derive(Debug, Clone, Copy)]
 struct Stall {
     /// When its first byte began to wait.
@@ -111,10 +111,10 @@ impl Stall {
             return None;
         };
         let stall = Self { start_ns, since_ns, end_ns, offset, end };
-        (stall.lost_ns() >= IDLE_NS_MIN).then_some(stall)
+        (stall.cost_ns() >= IDLE_NS_MIN).then_some(stall)
     }
 
-    fn lost_ns(&self) -> u64 {
+    fn cost_ns(&self) -> u64 {
         self.end_ns - self.since_ns
     }
 }
@@ -126,16 +126,16 @@ fn left_end(flow: &FlowStore, offset: u64, at_ns: u64) -> Option<u64> {
     let then = then.take_while(|pass| pass.at_ns == at_ns);
     let mut then = then.skip_while(|pass| !(pass.offset..pass.end()).contains(&offset));
     let first = then.next()?;
-    Some(then.map(Pass::end).fold(first.end(), u64::max))
+    Some(then.map(Passage::end).fold(first.end(), u64::max))
 }
 
-fn any_between(passes: &[Pass], start_ns: u64, end_ns: u64) -> bool {
+fn any_between(passes: &[Passage], start_ns: u64, end_ns: u64) -> bool {
     let later = &passes[passes.partition_point(|pass| pass.at_ns < start_ns)..];
     later.first().is_some_and(|pass| pass.at_ns <= end_ns)
 }
 
 /// Whether the program uncorked or closed then, or asked for `TCP_NODELAY`, which sends what waits as
-/// well (tcp(7)). One told of thread 0 is what the socket had when it opened or was joined.
+/// well (tcp(7)). One recorded of thread 0 is what the socket had when it opened or was joined.
 fn is_let_go(flow: &FlowStore, start_ns: u64, end_ns: u64) -> bool {
     let later = &flow.events[flow.events.partition_point(|event| event.at_ns < start_ns)..];
     let mut then = later.iter().take_while(|event| event.at_ns <= end_ns);
@@ -148,7 +148,7 @@ fn is_let_go(flow: &FlowStore, start_ns: u64, end_ns: u64) -> bool {
 
 /// Whether the program read an answer after `at_ns` and before `next`, the write that follows, or wrote
 /// no more and closed.
-fn is_message_over(view: &FlowView<'_>, at_ns: u64, next: Option<&Pass>) -> bool {
+fn is_message_over(view: &FlowView<'_>, at_ns: u64, next: Option<&Passage>) -> bool {
     let reads = view.reverse().at(Point::ReceiveDequeue);
     let read = reads.get(reads.partition_point(|read| read.at_ns <= at_ns));
     match (read, next) {
@@ -220,7 +220,7 @@ fn until(stalls: &[Stall], sender: Side) -> String {
     }
 }
 
-/// What was told last of `TCP_CORK` up to `at_ns`: the program set or cleared it, or, of thread 0, the
+/// What was recorded last of `TCP_CORK` up to `at_ns`: the program set or cleared it, or, of thread 0, the
 /// socket had it when it opened or was joined.
 fn last_option(flow: &FlowStore, at_ns: u64) -> Option<&Record> {
     let earlier = flow.events[..flow.events.partition_point(|event| event.at_ns <= at_ns)].iter();
@@ -233,14 +233,14 @@ fn note(tally: &mut Tally, stall: &Stall, cork: Cork) {
         format!("bytes from {offset} on wait in the send queue: held by {}", cork.name())
     });
     tally.notes.add(end_ns, || {
-        let lost = phrasing::time(stall.lost_ns());
+        let lasted = phrasing::time(stall.cost_ns());
         match end {
             End::Timer => format!(
-                "bytes from {offset} on are sent, after {lost}; no call was made and nothing came: TCP's \
+                "bytes from {offset} on are sent, after {lasted}; no call was made and nothing came: TCP's \
                  timer ran out"
             ),
             End::Program => format!(
-                "bytes from {offset} on are sent, as the program uncorks or closes, {lost} after its last \
+                "bytes from {offset} on are sent, as the program uncorks or closes, {lasted} after its last \
                  write"
             ),
         }
@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn where_records_were_lost_a_call_may_have_ended_it() {
+    fn where_records_were_missed_a_call_may_have_ended_it() {
         let text = message(SET, "201ms loss code=29 from=150ms detail=1");
         assert_snapshot!(found(&text, LEDGER), @"");
     }

@@ -19,7 +19,7 @@ use crate::send_buffer_wait::WRITER_WAKES_NS_MAX;
 use crate::send_hold::{
     NODELAY, RELEASE_NS_MAX, acks_received, is_of_option, is_option_on, is_plain_ack,
 };
-use crate::{Finding, FindingId, LedgerPart, LedgerSpan, Pass, send_queue};
+use crate::{Finding, FindingId, LedgerPart, LedgerSpan, Passage, send_queue};
 
 pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
     if facts.late_acks.is_empty() {
@@ -35,11 +35,11 @@ pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
     }
     let mut tally = Tally { count: waits.len() as u64, ..Tally::default() };
     for wait in &waits {
-        tally.lose(wait.since_ns, wait.ack.made_ns);
+        tally.add_cost(wait.since_ns, wait.ack.made_ns);
         note(&mut tally, wait);
     }
     let (sender, receiver) = (facts.who(facts.sender()), facts.who(facts.receiver()));
-    let waited = phrasing::on_average(tally.lost_ns, tally.count);
+    let waited = phrasing::on_average(tally.cost_ns, tally.count);
     let summary = format!(
         "The {sender} waited {waited} for {} of the {receiver}, with {}.",
         phrasing::counted(tally.count, "delayed acknowledgment"),
@@ -132,7 +132,7 @@ fn window_waits(facts: &FlowFacts<'_>) -> Vec<Wait> {
 
 /// The end of a call, shorter than a segment, was the oldest unread byte and left right behind the
 /// acknowledgment of all before it, with nothing written meanwhile and no reason that a record shows. An
-/// option that came from elsewhere shows nowhere, so that it may also be Nagle's rule where that fits.
+/// option that was set elsewhere shows nowhere, so that it may also be Nagle's rule where that fits.
 fn rest_waits(facts: &FlowFacts<'_>) -> Vec<Wait> {
     let flow = facts.view.flow();
     let entries = flow.at(Point::SendEnqueue);
@@ -170,14 +170,14 @@ fn rest_waits(facts: &FlowFacts<'_>) -> Vec<Wait> {
 fn is_short_in_flight(facts: &FlowFacts<'_>, rest: &LedgerSpan) -> bool {
     let acks = acks_received(facts.view.reverse());
     let acks = &acks[..acks.partition_point(|ack| ack.at_ns <= rest.start_ns)];
-    let acknowledged = acks.iter().rfind(|ack| is_plain_ack(ack)).map_or(0, Pass::acknowledged);
+    let acknowledged = acks.iter().rfind(|ack| is_plain_ack(ack)).map_or(0, Passage::acknowledged);
     let taken = facts.view.flow().at(Point::SendDequeue);
     let taken = &taken[..taken.partition_point(|pass| pass.at_ns < rest.end_ns)];
     send_queue::has_short(taken, acknowledged, facts.segment_bytes_at(rest.start_ns))
 }
 
-/// Within one write call, or while the program waited to be told of room, nothing entered or left the
-/// send queue until the acknowledgment came, and nothing in it was unsent.
+/// Within one write call, or while the program waited for space, nothing entered or left the
+/// send queue until the acknowledgment arrived, and nothing in it was unsent.
 fn blocked_writes(facts: &FlowFacts<'_>) -> Vec<Wait> {
     let mut waits = Vec::new();
     let mut writes = facts.writes.iter().peekable();

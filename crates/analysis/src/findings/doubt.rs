@@ -2,7 +2,7 @@
 //!
 //! A missed record puts in doubt only what it may have changed. Data that passed a point unseen leaves a hole in
 //! the positions there, so that only the flow, the point and the time of that hole are in doubt; packets without
-//! data and records beside the points have no such proof.
+//! data and records of no point have no such proof.
 
 use sockscope_record::Point;
 
@@ -56,7 +56,7 @@ impl Doubt {
             || self.at(Point::ReceiveEnqueue).touches(arrival)
     }
 
-    /// Whether an acknowledgment made at `made_ns` of data that came at `arrived_ns` may not have been the first
+    /// Whether an acknowledgment made at `made_ns` of data that arrived at `arrived_ns` may not have been the first
     /// one, or the reader may have read within `since_ns` and then.
     pub(super) fn is_of_ack(&self, arrived_ns: u64, since_ns: u64, made_ns: u64) -> bool {
         let until_ns = made_ns.saturating_add(1);

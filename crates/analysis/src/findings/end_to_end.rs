@@ -9,8 +9,8 @@ fn found(text: &str) -> String {
     let analysis = analyze(text);
     let findings = analysis.findings.iter();
     let said = findings.map(|finding| {
-        let lost = phrasing::time(finding.lost_ns);
-        format!("{} @{} {}x {lost}", finding.id.name(), finding.side.name(), finding.count)
+        let cost = phrasing::time(finding.cost_ns);
+        format!("{} @{} {}x {cost}", finding.id.name(), finding.side.name(), finding.count)
     });
     said.collect::<Vec<_>>().join("\n")
 }

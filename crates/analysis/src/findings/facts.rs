@@ -16,7 +16,7 @@ use super::reads::{ReadWait, read_waits};
 use super::writes::{Write, writes};
 use crate::send_buffer_wait::{SendBufferWait, send_buffer_waits};
 use crate::send_queue::SegmentSizes;
-use crate::{ConnectionView, FlowView, LedgerPart, LedgerSpan, Pass};
+use crate::{ConnectionView, FlowView, LedgerPart, LedgerSpan, Passage};
 
 /// Parts of the ledger in which the oldest unread byte has not yet arrived and no queue but the path
 /// itself has it; while idle only its acknowledgment may be on the way.
@@ -27,7 +27,7 @@ pub(super) const ON_THE_PATH: [LedgerPart; 7] = [
     LedgerPart::TcpOutput,
     LedgerPart::Wire,
     LedgerPart::TcpInput,
-    LedgerPart::Lost,
+    LedgerPart::Dropped,
 ];
 
 /// Parts of the ledger in which no queue behind the sender explains why it is held.
@@ -41,7 +41,7 @@ pub(super) const HELD_OR_ON_THE_PATH: [LedgerPart; 10] = [
     LedgerPart::TcpOutput,
     LedgerPart::Wire,
     LedgerPart::TcpInput,
-    LedgerPart::Lost,
+    LedgerPart::Dropped,
 ];
 
 /// Whether nothing is under way then, and the send buffer not full.
@@ -49,7 +49,7 @@ pub(super) fn is_idle(part: LedgerPart) -> bool {
     matches!(part, LedgerPart::AppIdle | LedgerPart::SendWriter)
 }
 
-/// Without those whose writer came late: it may have been away.
+/// Without those whose writer was late: it may have been away.
 fn prompt_room_waits(view: &FlowView<'_>) -> Vec<SendBufferWait> {
     let mut waits = send_buffer_waits(view.store, view.direction);
     waits.retain(SendBufferWait::is_prompt);
@@ -191,7 +191,7 @@ fn only_syn<'a>(
     connection: &ConnectionView<'a>,
     direction: Direction,
     point: Point,
-) -> Option<&'a Pass> {
+) -> Option<&'a Passage> {
     let passes = connection.store.flow(direction).at(point).iter();
     let mut syns = passes.filter(|pass| pass.tcp_flags & tcp_flags::SYN != 0);
     syns.next().filter(|_| syns.next().is_none())

@@ -3,7 +3,7 @@
 use sockscope_record::{Point, marks};
 
 use super::intervals::{Interval, Intervals};
-use crate::{FlowView, Pass};
+use crate::{FlowView, Passage};
 
 /// Packets that stay this long wait for a rate, not for the driver: one full-sized GSO packet of
 /// 64 KiB takes half of it at 1 Gbit/s.
@@ -64,7 +64,7 @@ impl InterfaceQueue {
     }
 }
 
-fn data_passes<'a>(view: &FlowView<'a>, point: Point) -> impl Iterator<Item = &'a Pass> {
+fn data_passes<'a>(view: &FlowView<'a>, point: Point) -> impl Iterator<Item = &'a Passage> {
     let passes = view.flow().at(point).iter();
     passes.filter(|pass| pass.len > 0 && pass.marks & marks::NO_QUEUE == 0)
 }
@@ -72,13 +72,13 @@ fn data_passes<'a>(view: &FlowView<'a>, point: Point) -> impl Iterator<Item = &'
 /// Index of the packet that `leaving` is, or is a part of (a queue may cut a large packet up). The
 /// queue is first in, first out: what stands before it was dropped. So were bytes of a new packet
 /// that leave as sent again: they stood there since they entered as such.
-fn matching(queue: &[&Pass], leaving: &Pass) -> Option<usize> {
+fn matching(queue: &[&Passage], leaving: &Passage) -> Option<usize> {
     let here = queue.iter().take(QUEUE_PACKETS_MAX).take_while(|pass| pass.at_ns <= leaving.at_ns);
     let mut candidates = here
         .enumerate()
         .filter(|(_, pass)| pass.offset <= leaving.offset && leaving.offset < pass.end());
     let (first, pass) = candidates.next()?;
-    let is_alike = |pass: &Pass| (pass.marks ^ leaving.marks) & marks::RETRANSMITTED == 0;
+    let is_alike = |pass: &Passage| (pass.marks ^ leaving.marks) & marks::RETRANSMITTED == 0;
     if is_alike(pass) {
         return Some(first);
     }

@@ -25,7 +25,7 @@ pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
     let needed = resent.iter().filter(|one| one.was_needed);
     let repairs = Intervals::union_of(needed.filter_map(Resent::gap));
     let in_queue = facts.times_in(&[LedgerPart::InterfaceQueue]);
-    let dropped_there = repairs.intersect(&facts.times_in(&[LedgerPart::Lost]));
+    let dropped_there = repairs.intersect(&facts.times_in(&[LedgerPart::Dropped]));
     let in_queue = union(&in_queue, &dropped_there);
     let in_queue_ns = in_queue.total_ns();
     let is_bottleneck = facts.is_share_of_busy(in_queue_ns, SHARE_PERCENT_MIN);
@@ -33,14 +33,14 @@ pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
         return None;
     }
     // Ahead of a standing queue the interface sends without a pause. The oldest unread byte is then mostly
-    // on its way while those behind it wait: the ledger alone would say that no time is lost. Where it has the
+    // in transit while those behind it wait: the ledger alone would say that nothing costs time. Where it has the
     // oldest byte most of the time, the ledger's time counts, so that both say the same.
-    let lost = match is_bottleneck {
+    let costs = match is_bottleneck {
         true => in_queue,
         false => union(&queue.occupied, &repairs).without(&facts.doubt.of_interface()),
     };
-    let mut tally = Tally::of_times(queue.delayed.len(), &lost);
-    let lost_ns = tally.lost_ns;
+    let mut tally = Tally::of_times(queue.delayed.len(), &costs);
+    let cost_ns = tally.cost_ns;
     for stay in &queue.delayed {
         tally.notes.add(stay.left_ns, || {
             let stayed = phrasing::time(stay.left_ns - stay.entered_ns);
@@ -60,7 +60,7 @@ pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
     };
     let share = match in_queue_ns {
         0 => String::new(),
-        _ => format!(" ({})", facts.share_of_busy(lost_ns.min(facts.busy_ns))),
+        _ => format!(" ({})", facts.share_of_busy(cost_ns.min(facts.busy_ns))),
     };
     let sender = facts.who(facts.sender());
     let summary = format!(
@@ -158,7 +158,7 @@ mod tests {
     #[test]
     fn what_the_queue_dropped_costs_until_it_is_sent_again() {
         let round =
-            |at: u64| format!("{at}ms lost | {}ms wire | {}ms app_idle", at + 200, at + 201);
+            |at: u64| format!("{at}ms dropped | {}ms wire | {}ms app_idle", at + 200, at + 201);
         let rounds: Vec<_> = (0..10).map(|i| round(300 + i * 210)).collect();
         let ledger =
             format!("0ms interface_queue | 200ms app_idle | {} | 2500ms end", rounds.join(" | "));
@@ -173,7 +173,7 @@ mod tests {
              180ms 2-4 30000..31000 retransmitted | 180ms retransmit 30000..31000 code=2",
             limited(30, "2ms")
         );
-        let ledger = "0ms interface_queue | 60ms wire | 100ms lost | 180ms wire | 200ms end";
+        let ledger = "0ms interface_queue | 60ms wire | 100ms dropped | 180ms wire | 200ms end";
         assert_snapshot!(found(&text, ledger), @"interface-queue-limited @client 30x 140 ms: Packets of the client stood 31.0 ms on average in its interface queue (70 % of 200 ms with bytes under way); 1000 bytes dropped there and sent again: the interface's rate is the limit.");
     }
 }

@@ -28,12 +28,12 @@ pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
             continue;
         }
         tally.count += 1;
-        tally.lose(wait.since_ns, wait.since_ns.saturating_add(runnable_ns));
+        tally.add_cost(wait.since_ns, wait.since_ns.saturating_add(runnable_ns));
         note(&mut tally, wait, runnable_ns);
     }
     let whole_ns = facts.view.end_ns.saturating_sub(facts.view.start_ns);
-    let is_felt = u128::from(tally.lost_ns) * 100 >= u128::from(whole_ns) * WHOLE_PERCENT_MIN;
-    let is_share = facts.is_share_of_busy(tally.lost_ns, SHARE_PERCENT_MIN);
+    let is_felt = u128::from(tally.cost_ns) * 100 >= u128::from(whole_ns) * WHOLE_PERCENT_MIN;
+    let is_share = facts.is_share_of_busy(tally.cost_ns, SHARE_PERCENT_MIN);
     if tally.count < COUNT_MIN || !is_felt || !is_share {
         return None;
     }
@@ -41,8 +41,8 @@ pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
     let summary = format!(
         "The {receiver} was ready to read {} but had no CPU for {} on average ({}).",
         phrasing::counted(tally.count, "time"),
-        phrasing::time(tally.lost_ns / tally.count),
-        facts.share_of_busy(tally.lost_ns),
+        phrasing::time(tally.cost_ns / tally.count),
+        facts.share_of_busy(tally.cost_ns),
     );
     let fix = format!(
         "On the {receiver}'s host: give the reader a CPU of its own (taskset, cpuset), move the other load \

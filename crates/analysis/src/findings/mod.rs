@@ -49,12 +49,12 @@ use sockscope_record::Protocol;
 use self::facts::FlowFacts;
 use crate::{ConnectionView, Finding, FlowView};
 
-/// All findings of a connection, most time lost first.
+/// All findings of a connection, highest cost first.
 pub(crate) fn find(view: &ConnectionView<'_>) -> Vec<Finding> {
     let flows = view.flows.iter();
     let mut findings: Vec<_> = flows.flat_map(|flow| of_flow(view, flow)).collect();
     findings.extend(stop_and_wait::find(view));
-    findings.sort_by_key(|finding| (Reverse(finding.lost_ns), finding.flow, finding.id));
+    findings.sort_by_key(|finding| (Reverse(finding.cost_ns), finding.flow, finding.id));
     findings
 }
 

@@ -1,7 +1,7 @@
 //! `nagle-delayed-ack`: a short segment waits for an acknowledgment that the receiver's timer holds
 //! back.
 //!
-//! The time lost is that during which the oldest unread byte was held by Nagle's algorithm (RFC 896)
+//! The cost is the time during which the oldest unread byte was held by Nagle's algorithm (RFC 896)
 //! in a hold of [`LATE_NS`] or more that ended with a timer's acknowledgment. As the byte is
 //! the oldest unread one, the reader has read all before it and waits for it.
 
@@ -13,7 +13,7 @@ use crate::acks::LATE_NS;
 use crate::send_hold::RELEASE_NS_MAX;
 use crate::{Finding, FindingId, LedgerPart, LedgerSpan};
 
-/// One write held by Nagle's algorithm until a delayed acknowledgment came.
+/// One write held by Nagle's algorithm until a delayed acknowledgment arrived.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Stall {
     pub start_ns: u64,
@@ -43,7 +43,7 @@ pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
     let mut tally = Tally { count: stalls.len() as u64, ..Tally::default() };
     let waited = phrasing::spread(stalls.iter().map(|stall| stall.end_ns - stall.start_ns));
     for stall in &stalls {
-        tally.lose(stall.start_ns, stall.end_ns);
+        tally.add_cost(stall.start_ns, stall.end_ns);
         note(&mut tally, stall);
     }
     let (sender, receiver) = (facts.who(facts.sender()), facts.who(facts.receiver()));
@@ -97,7 +97,7 @@ mod tests {
         "#);
     }
 
-    /// Whether the rule fires. Beside each trace that must be silent stands one that differs from it in one
+    /// Whether the rule fires. Each trace that must be silent has one next to it that differs from it in one
     /// point and must not be.
     fn is_stall(text: &str, ledger: &str) -> bool {
         found(text, ledger).contains("nagle-delayed-ack @client")

@@ -25,7 +25,7 @@ pub(super) struct ReadWait {
     pub offset: u64,
     /// The thread that read; 0 when unknown.
     pub thread: u32,
-    /// A thread was blocked waiting when the data came.
+    /// A thread was blocked waiting when the data arrived.
     pub was_awaited: bool,
     /// Part of the wait in which the reader was runnable without a CPU; `None` when it did not fit
     /// its record.

@@ -17,7 +17,7 @@ use crate::{Finding, FindingId};
 const SHARE_PERCENT_MIN: u64 = 20;
 
 /// Less than this in all is nothing to change a program for.
-const LOST_NS_MIN: u64 = 10_000_000;
+const COST_NS_MIN: u64 = 10_000_000;
 
 /// A window that is an eighth larger than any before has grown.
 const GROWTH_DIVISOR: u64 = 8;
@@ -40,8 +40,8 @@ pub(super) fn find(facts: &FlowFacts<'_>, is_reader_slow: bool) -> Option<Findin
         .without(&facts.interface.occupied)
         .without(&growing(facts))
         .without(&facts.doubt.sending);
-    let lost_ns = held.total_ns();
-    if lost_ns < LOST_NS_MIN || !facts.is_share_of_busy(lost_ns, SHARE_PERCENT_MIN) {
+    let cost_ns = held.total_ns();
+    if cost_ns < COST_NS_MIN || !facts.is_share_of_busy(cost_ns, SHARE_PERCENT_MIN) {
         return None;
     }
     let mut tally = Tally::of_times(held.len(), &held);
@@ -51,7 +51,7 @@ pub(super) fn find(facts: &FlowFacts<'_>, is_reader_slow: bool) -> Option<Findin
         "The {sender} was held by the {receiver}'s full receive window {} ({}), \
          although the {} reads at once.",
         phrasing::counted(tally.count, "time"),
-        facts.share_of_busy(lost_ns),
+        facts.share_of_busy(cost_ns),
         facts.receiver().name(),
     );
     let fix = if is_set {
@@ -80,7 +80,7 @@ fn largest_bytes(facts: &FlowFacts<'_>) -> Option<u64> {
     windows(facts).map(|(_, bytes)| bytes).max()
 }
 
-/// The times in which the window may have been about to grow: nobody has to change anything for that.
+/// The times in which the window may have been about to grow, without a change by the user.
 fn growing(facts: &FlowFacts<'_>) -> Intervals {
     let around_ns = facts.base_rtt_ns.unwrap_or(0).saturating_mul(GROWTH_ROUND_TRIPS);
     let mut largest = 0_u64;

@@ -16,14 +16,14 @@ use crate::send_queue::SegmentSizes;
 use crate::transmission::{
     LOOK_BACK_PASSES_MAX, ON_THE_WAY, TIMER_NS_MIN, is_like, last_like, told_point,
 };
-use crate::{FlowStore, FlowView, Pass};
+use crate::{FlowStore, FlowView, Passage};
 
 /// All retransmissions of a flow, in order.
 pub(super) fn resent(view: &FlowView<'_>) -> Vec<Resent> {
     let flow = view.flow();
     let events = flow.events.iter();
     let retransmissions = events.filter_map(|event| Some((event, event.retransmission()?)));
-    let reverse_losses: Vec<_> = drops::losses(view.reverse(), view.drop_reasons).collect();
+    let reverse_losses: Vec<_> = drops::of_segments(view.reverse(), view.drop_reasons).collect();
     let seen = Seen::new(view);
     let sizes = SegmentSizes::of(flow);
     let mut awaiting = AwaitingRepair::new(flow, view.drop_reasons);
@@ -101,7 +101,7 @@ impl<'a> Seen<'a> {
     }
 
     /// The last pass there before `at_ns` that has the byte at `offset`, other than of a retransmission.
-    fn last_before(&self, point: Point, offset: u64, at_ns: u64) -> Option<&'a Pass> {
+    fn last_before(&self, point: Point, offset: u64, at_ns: u64) -> Option<&'a Passage> {
         let found = self.points[point.index()].get_or_init(|| ByByte::new(self.flow.at(point)));
         found.last_before(offset, at_ns)
     }
@@ -121,7 +121,7 @@ fn data(
     let flow = view.flow();
     let first_sent = seen.last_before(Point::SendDequeue, offset, at_ns);
     let before_ns = first_sent.map(|pass| pass.at_ns);
-    // What came of it itself does not count as the original. Bytes arrive in order: with the last one all
+    // What arrived of it itself does not count as the original. Bytes arrive in order: with the last one all
     // have arrived.
     let last = event.end() - 1;
     let arrival = seen.last_before(Point::ReceiveEnqueue, last, again_ns);
@@ -157,7 +157,7 @@ fn data(
     }
 }
 
-/// When the repetition that TCP tells of was transmitted; where that was not seen, when TCP told.
+/// When the repetition that TCP reports was transmitted; where that was not seen, when TCP reported it.
 fn transmitted_ns(flow: &FlowStore, event: &Record) -> u64 {
     let told = |other: &&Record| other.kind == Kind::Retransmit && other.offset == event.offset;
     let earlier = &flow.events[..flow.events.partition_point(|other| other.at_ns < event.at_ns)];
@@ -184,7 +184,7 @@ struct Wait {
 
 impl Wait {
     /// On whose host the kernel dropped an acknowledgment of the byte; `None` where it dropped none, or
-    /// one came through all the same.
+    /// one arrived all the same.
     fn acknowledgment_dropped(
         &self,
         view: &FlowView<'_>,
@@ -192,7 +192,7 @@ impl Wait {
     ) -> Option<Side> {
         let reverse = view.reverse();
         let drops: Vec<&Record> = self.part(reverse_losses, |drop| drop.at_ns).copied().collect();
-        let is_dropped = |pass: &Pass| {
+        let is_dropped = |pass: &Passage| {
             let until_ns = pass.at_ns.saturating_add(TIMER_NS_MIN);
             let in_time = |drop: &&Record| pass.at_ns <= drop.at_ns && drop.at_ns <= until_ns;
             drops.iter().copied().filter(in_time).any(|drop| is_like(pass, drop))
@@ -220,7 +220,7 @@ impl Wait {
         &self,
         reverse: &'a FlowStore,
         point: Point,
-    ) -> impl Iterator<Item = &'a Pass> {
+    ) -> impl Iterator<Item = &'a Passage> {
         let offset = self.offset;
         let passes = self.part(reverse.at(point), |pass| pass.at_ns);
         passes.filter(move |pass| pass.acknowledged() > offset)

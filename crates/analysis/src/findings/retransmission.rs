@@ -1,7 +1,7 @@
 //! `retransmission`: data was sent again.
 //!
 //! Ranges that turn out not to have been needed cost no time; they are named only when there are many.
-//! The time lost runs from one transmission of a range to the next, overlapping times counted once.
+//! The cost runs from one transmission of a range to the next, overlapping times counted once.
 
 use sockscope_record::{Point, Record, RetransmitClass, Side, tcp_flags};
 
@@ -32,7 +32,7 @@ pub(super) fn find(facts: &FlowFacts<'_>, is_queue_limited: bool) -> Option<Find
     all.retain(|one| !(is_queue_limited && one.was_dropped_by_interface));
     let (needed, rest): (Vec<_>, Vec<_>) = all.into_iter().partition(|one| one.was_needed);
     let losses = of_losses(facts, &needed);
-    if losses.count >= REPAIRED_MIN || losses.lost_ns >= REPAIR_NS_MIN || needed.iter().any(is_slow)
+    if losses.count >= REPAIRED_MIN || losses.cost_ns >= REPAIR_NS_MIN || needed.iter().any(is_slow)
     {
         return Some(losses);
     }
@@ -107,7 +107,7 @@ fn of_spurious(facts: &FlowFacts<'_>, spurious: &[Resent]) -> Finding {
     tally.into_finding(FindingId::Retransmission, facts, facts.sender(), summary, fix)
 }
 
-/// Where most of the lost packets were last seen says who can do something.
+/// Where most of the dropped packets were last seen says who can do something.
 fn cure(facts: &FlowFacts<'_>, needed: &[Resent]) -> (Side, String) {
     let seen =
         |point| needed.iter().filter(|one| one.last_seen == Some(point)).count() * 2 > needed.len();
@@ -192,7 +192,7 @@ fn handshake_cure(facts: &FlowFacts<'_>, syn: &Resent) -> (Side, String) {
 /// A filter dropped a SYN of the flow.
 fn is_filtered(facts: &FlowFacts<'_>) -> bool {
     let is_syn = |drop: &&Record| drop.tcp_flags & tcp_flags::SYN != 0;
-    let mut drops = drops::losses(facts.view.flow(), facts.view.drop_reasons).filter(is_syn);
+    let mut drops = drops::of_segments(facts.view.flow(), facts.view.drop_reasons).filter(is_syn);
     drops.any(|drop| drops::reason(facts.view.drop_reasons, drop).ends_with("NETFILTER_DROP"))
 }
 
@@ -205,7 +205,7 @@ fn queue_cure(facts: &FlowFacts<'_>) -> (Side, String) {
     (facts.sender(), fix)
 }
 
-/// What `from` sends is lost on the path.
+/// Packets of `from` are dropped on the path.
 fn path_cure(facts: &FlowFacts<'_>, from: Side) -> (Side, String) {
     let fix = format!(
         "Find where the path from the {} loses packets: a full queue, a filter, a bad link; \
@@ -244,10 +244,10 @@ fn note_drops(tally: &mut Tally, facts: &FlowFacts<'_>, needed: &[Resent]) {
     let ranges = Intervals::union_of(
         needed.iter().map(|one| Interval::new(one.offset, one.offset + u64::from(one.len))),
     );
-    let syn_was_lost = needed.iter().any(|one| matches!(one.content, Content::Syn { .. }));
-    for drop in drops::losses(view.flow(), view.drop_reasons) {
+    let syn_was_dropped = needed.iter().any(|one| matches!(one.content, Content::Syn { .. }));
+    for drop in drops::of_segments(view.flow(), view.drop_reasons) {
         let is_syn = drop.len == 0 && drop.tcp_flags & tcp_flags::SYN != 0;
-        if !(is_syn && syn_was_lost || ranges.touches(Interval::new(drop.offset, drop.end()))) {
+        if !(is_syn && syn_was_dropped || ranges.touches(Interval::new(drop.offset, drop.end()))) {
             continue;
         }
         tally.notes.add(drop.at_ns, || {
@@ -263,7 +263,7 @@ fn note_drops(tally: &mut Tally, facts: &FlowFacts<'_>, needed: &[Resent]) {
     }
     let waited = needed.iter().filter(|one| one.acknowledgment_dropped.is_some());
     let waits = Intervals::union_of(waited.filter_map(Resent::gap));
-    for drop in drops::losses(view.reverse(), view.drop_reasons) {
+    for drop in drops::of_segments(view.reverse(), view.drop_reasons) {
         if waits.touches(Interval::new(drop.at_ns, drop.at_ns + 1)) {
             tally.notes.add(drop.at_ns, || {
                 format!("the kernel drops a segment with an acknowledgment, {}", reason(drop))
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_syn_is_a_handshake() {
+    fn a_dropped_syn_is_a_handshake() {
         let text = "0ms 3-4 syn | 100ms retransmit code=5 | 100ms 3-4 syn";
         assert_snapshot!(found(text, "0ms app_idle | 210ms end"), @"retransmission @client 1x 100 ms: 1 segment of the client had to be sent again (1 handshake).");
     }
@@ -337,7 +337,7 @@ mod tests {
 
     #[test]
     fn what_had_come_before_is_no_drop_in_the_evidence_either() {
-        // The second copy is thrown away as one that came already, the third by the filter.
+        // The second copy is thrown away as one that arrived before, the third by the filter.
         let text = "1ms 1-6 +1000 | 1001us drop 0..1000 detail=77 | 202ms retransmit 0..1000 code=1
                     202ms 3-7 0..1000 retransmitted | 203ms 3-6 0..1000 retransmitted
                     203001us drop 0..1000 detail=5 | 204001us drop 0..1000 detail=77";
@@ -366,7 +366,7 @@ mod tests {
 
     #[test]
     fn a_dropped_segment_that_acknowledges_nothing_new_excuses_no_timeout() {
-        // It had left before the data came; the acknowledgment of that is on its way for 300 ms.
+        // It had left before the data arrived; the acknowledgment of that is in transit for 300 ms.
         let text =
             "1ms <1-4 +500 ack=0 | 1ms 1-7 +1000 | 2ms <3-4 at=500 ack=1000 | 5ms <drop 0..500
                     202ms retransmit 0..1000 code=1 | 302ms <5-6 at=500 ack=1000";
@@ -385,7 +385,7 @@ mod tests {
 
     #[test]
     fn a_drop_does_not_take_the_point_of_an_earlier_transmission() {
-        // The first is lost on the wire, the next one and the one after are refused by a full queue.
+        // The first is dropped on the wire, the next one and the one after are refused by a full queue.
         let text = "1ms 3-4 +1000 | 202ms drop 0..1000 detail=50 | 402ms drop 0..1000 detail=50
                     803ms 3-8 0..1000 retransmitted | 803ms retransmit 0..1000 code=1";
         assert_snapshot!(evidence(text, "1ms wire | 805ms app_idle | 810ms end"), @r"
@@ -401,7 +401,7 @@ mod tests {
         the kernel drops bytes from 0 on after an unknown point, reason 50
         bytes 0..1000 are sent again (timeout), last seen at InputDequeue
         ");
-        // An acknowledgment came back meanwhile: time enough for a fast retransmission.
+        // An acknowledgment returned meanwhile: time enough for a fast retransmission.
         let text = "1ms 3-4 +1000 | 1100us <5-6 | 1200us drop 0..1000 detail=50
                     202ms 3-8 0..1000 retransmitted | 202ms retransmit 0..1000 code=1";
         assert_snapshot!(evidence(text, WIRE), @r"
@@ -492,8 +492,8 @@ mod tests {
 
     #[test]
     fn a_range_whose_drop_is_recorded_is_never_needless() {
-        let lost = ranges_of_45_segments(10, "1-6");
-        let text = format!("{lost} | 95ms retransmit at=1000 code=4 extra=45");
+        let dropped = ranges_of_45_segments(10, "1-6");
+        let text = format!("{dropped} | 95ms retransmit at=1000 code=4 extra=45");
         assert_snapshot!(found(&text, WIRE), @"retransmission @server 10x 30.0 ms: 10 ranges of the client had to be sent again (10 fast).");
         // The kernel dropped nine, and the peer reports the segments of the tenth.
         let text = format!(
@@ -587,24 +587,24 @@ mod tests {
 
     #[test]
     fn a_syn_that_was_answered_is_sent_again_for_want_of_the_answer() {
-        let lost = |far: &str| {
+        let cure_of = |far: &str| {
             cure(&format!(
                 "0ms 3-6 syn | 1ms <{far} syn ack=0 | 1000ms 3-6 syn | 1000006us retransmit code=5"
             ))
         };
-        assert_snapshot!(lost("3-4"), @"@client: Find where the path from the server loses packets: a full queue, a filter, a bad link; ethtool -S and nstat on both hosts show what they dropped.");
-        assert_snapshot!(lost("3-6"), @"@client: On the client's host: the SYN-ACK arrived there and was not accepted. Look for a packet filter (nft list ruleset).");
+        assert_snapshot!(cure_of("3-4"), @"@client: Find where the path from the server loses packets: a full queue, a filter, a bad link; ethtool -S and nstat on both hosts show what they dropped.");
+        assert_snapshot!(cure_of("3-6"), @"@client: On the client's host: the SYN-ACK arrived there and was not accepted. Look for a packet filter (nft list ruleset).");
     }
 
     #[test]
     fn a_syn_ack_that_was_acknowledged_in_vain_is_the_servers() {
-        let lost = |far: &str| {
+        let cure_of = |far: &str| {
             cure(&format!(
                 "0ms 3-6 syn | 1ms <3-6 syn ack=0 {far} | 1000ms <3-6 syn ack=0 | 1000006us <retransmit code=5"
             ))
         };
-        assert_snapshot!(lost("| 2ms 3-6 ack=0"), @"@server: On the server's host: the acknowledgment of the SYN-ACK arrived there and did not open the connection. Look for a packet filter (nft list ruleset) and for a full backlog of the listening socket (ss -ltn; nstat -az TcpExtListenOverflows).");
-        assert_snapshot!(lost("| 2ms 3-4 ack=0"), @"@server: Find where the path from the client loses packets: a full queue, a filter, a bad link; ethtool -S and nstat on both hosts show what they dropped.");
-        assert_snapshot!(lost(""), @"@client: On the client's host: the SYN-ACK arrived there and was not acknowledged. Look for a packet filter (nft list ruleset).");
+        assert_snapshot!(cure_of("| 2ms 3-6 ack=0"), @"@server: On the server's host: the acknowledgment of the SYN-ACK arrived there and did not open the connection. Look for a packet filter (nft list ruleset) and for a full backlog of the listening socket (ss -ltn; nstat -az TcpExtListenOverflows).");
+        assert_snapshot!(cure_of("| 2ms 3-4 ack=0"), @"@server: Find where the path from the client loses packets: a full queue, a filter, a bad link; ethtool -S and nstat on both hosts show what they dropped.");
+        assert_snapshot!(cure_of(""), @"@client: On the client's host: the SYN-ACK arrived there and was not acknowledged. Look for a packet filter (nft list ruleset).");
     }
 }

@@ -4,7 +4,7 @@
 //! buffer has over the round trip, and some of it is always unsent. There next to nothing may be unsent.
 //!
 //! What fills the buffer is sent and not acknowledged. Times in which a queue or the reader has the
-//! data, in which an acknowledgment is delayed, or in which records were lost are taken off: what remains is the path's
+//! data, in which an acknowledgment is delayed, or in which records were missed are taken off: what remains is the path's
 //! own latency, which a larger buffer would have filled.
 
 use super::acks::LateAck;
@@ -51,22 +51,22 @@ pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
     let on_the_path = Intervals::union_of(facts.times_in(&ON_THE_PATH).iter().chain(
         is_paced.then(|| facts.times_in(&[LedgerPart::SendPacing])).iter().flat_map(|it| it.iter()),
     ));
-    let lost = blocked
+    let waits = blocked
         .intersect(&on_the_path)
         .without(&facts.interface.occupied)
         .without(&Intervals::union_of(facts.late_acks.iter().map(delayed)))
         .without(&facts.doubt.sending);
-    let enough = lost.iter().filter(|one| one.duration_ns() >= blocked_ns_min);
-    let lost = Intervals::union_of(enough);
+    let enough = waits.iter().filter(|one| one.duration_ns() >= blocked_ns_min);
+    let costs = Intervals::union_of(enough);
     // Idle in the ledger, but not by choice: the writer had more to say.
-    let unacknowledged_ns = lost.without(&busy(facts)).total_ns();
+    let unacknowledged_ns = costs.without(&busy(facts)).total_ns();
     let active_ns = facts.busy_ns + unacknowledged_ns;
     let is_share =
-        u128::from(lost.total_ns()) * 100 >= u128::from(active_ns) * u128::from(SHARE_PERCENT_MIN);
-    if lost.len() < COUNT_MIN || !is_share {
+        u128::from(costs.total_ns()) * 100 >= u128::from(active_ns) * u128::from(SHARE_PERCENT_MIN);
+    if costs.len() < COUNT_MIN || !is_share {
         return None;
     }
-    Some(finding(facts, &lost, is_paced, active_ns))
+    Some(finding(facts, &costs, is_paced, active_ns))
 }
 
 fn busy(facts: &FlowFacts<'_>) -> Intervals {
@@ -75,7 +75,7 @@ fn busy(facts: &FlowFacts<'_>) -> Intervals {
 }
 
 /// From the segment that emptied the send queue to the next byte taken, within one write call or while
-/// the program waited to be told of room.
+/// the program waited for space.
 fn blocked_while_all_is_sent(facts: &FlowFacts<'_>, blocked_ns_min: u64) -> Intervals {
     let mut blocked = Vec::new();
     let mut for_room = Vec::new();
@@ -155,10 +155,10 @@ fn within_one_call(blocked: &[Interval], calls: &[Interval]) -> Vec<Interval> {
     inside
 }
 
-fn finding(facts: &FlowFacts<'_>, lost: &Intervals, is_paced: bool, active_ns: u64) -> Finding {
+fn finding(facts: &FlowFacts<'_>, costs: &Intervals, is_paced: bool, active_ns: u64) -> Finding {
     let sent = if is_paced { "next to all bytes are sent" } else { "all bytes are sent" };
-    let mut tally = Tally::of_times(lost.len(), lost);
-    for one in lost.iter() {
+    let mut tally = Tally::of_times(costs.len(), costs);
+    for one in costs.iter() {
         tally.notes.add(one.start_ns, || {
             let blocked = phrasing::time(one.duration_ns());
             format!("{sent}, the write call stays blocked for {blocked}")
@@ -174,7 +174,7 @@ fn finding(facts: &FlowFacts<'_>, lost: &Intervals, is_paced: bool, active_ns: u
          unacknowledged): its {buffer} was full of bytes on their way.",
         phrasing::counted(tally.count, "time"),
         if is_paced { "everything or nearly everything" } else { "everything" },
-        phrasing::percent(tally.lost_ns, active_ns),
+        phrasing::percent(tally.cost_ns, active_ns),
         phrasing::time(active_ns),
     );
     let fix = if facts.send_buffer.is_set_by_program {
@@ -236,7 +236,7 @@ mod tests {
         assert_snapshot!(found(&acked, WIRE), @"send-buffer-limited @client 19x 380 ms: The client was blocked 19 times in write with everything sent (95 % of 400 ms with bytes under way or unacknowledged): its send buffer of 4608 bytes was full of bytes on their way.");
     }
 
-    /// A program that does not block: what finds no room it asks for again when it is told of room, with
+    /// A program that does not block: it writes again what found no space when the kernel reports space, with
     /// more that has come together meanwhile.
     #[test]
     fn so_is_one_that_waits_to_be_told_of_room() {

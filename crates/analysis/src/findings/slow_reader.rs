@@ -39,13 +39,13 @@ pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
     for wait in &facts.read_waits {
         let Some(away_ns) = away_ns(facts, wait, &closed) else { continue };
         tally.count += 1;
-        tally.lose(wait.since_ns, wait.since_ns.saturating_add(away_ns));
+        tally.add_cost(wait.since_ns, wait.since_ns.saturating_add(away_ns));
         was_sender_held |= closed.touches(wait.interval());
         note(&mut tally, wait, away_ns);
     }
     if let Some((span, held)) = never_back(facts, &closed) {
         tally.count += 1;
-        held.iter().for_each(|one| tally.lose(one.start_ns, one.end_ns));
+        held.iter().for_each(|one| tally.add_cost(one.start_ns, one.end_ns));
         was_sender_held = true;
         tally.notes.add(span.start_ns, || {
             format!(
@@ -56,7 +56,7 @@ pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
         });
     }
     let is_habit = tally.count >= COUNT_MIN || was_sender_held;
-    if !is_habit || !facts.is_share_of_busy(tally.lost_ns, SHARE_PERCENT_MIN) {
+    if !is_habit || !facts.is_share_of_busy(tally.cost_ns, SHARE_PERCENT_MIN) {
         return None;
     }
     let receiver = facts.who(facts.receiver());
@@ -65,7 +65,7 @@ pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
     let summary = format!(
         "The {receiver} left data unread {}, {}, while it did something else{effect}.",
         phrasing::counted(tally.count, "time"),
-        phrasing::on_average(tally.lost_ns, tally.count),
+        phrasing::on_average(tally.cost_ns, tally.count),
     );
     let fix = format!(
         "In the {receiver}: read in a thread of its own or hand the work to one; `strace -r -p PID` \
@@ -237,13 +237,13 @@ mod tests {
     }
 
     #[test]
-    fn gaps_in_which_records_were_lost_prove_nothing() {
+    fn gaps_in_which_records_were_missed_prove_nothing() {
         let text = format!("{} | 990ms loss from=0ms detail=9 code=8", reader("50ms", ""));
         assert_snapshot!(found(&text, "0ms unknown | 1s end"), @"");
     }
 
     #[test]
-    fn what_was_lost_of_datagrams_silences_no_stream() {
+    fn what_was_missed_of_datagrams_silences_no_stream() {
         let loss = "990ms loss from=0ms detail=9 code=8";
         let ids = |loss: &str| {
             let analysis = crate::testing::analyze(&format!("{} | {loss}", reader("50ms", "")));

@@ -1,7 +1,7 @@
 //! `small-writes`: a bulk transfer in pieces far smaller than a segment.
 //!
 //! Bulk is a run of writes without an answer read and without a pause between them; requests and
-//! responses never make one. The time lost is what the system calls cost that larger writes would
+//! responses never make one. The cost is that of the system calls that larger writes would
 //! have saved.
 
 use super::facts::FlowFacts;
@@ -33,7 +33,7 @@ pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
         for run in runs.filter(|run| run.len() >= RUN_WRITES_MIN) {
             let run_bytes: u64 = run.iter().map(|write| u64::from(write.len)).sum();
             tally.count += run.len() as u64;
-            tally.lost_ns += avoidable_ns(run, run_bytes);
+            tally.cost_ns += avoidable_ns(run, run_bytes);
             tally.times.extend(times(run));
             bytes += run_bytes;
             note(&mut tally, run, run_bytes);
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn the_calls_saved_are_the_time_lost() {
+    fn the_calls_saved_are_the_cost() {
         let text: String = (1..=1000)
             .map(|i| format!("{i}0us write +64 | {i}3us write-return len=64 |",))
             .collect();

@@ -16,13 +16,13 @@ use super::tally::Tally;
 use super::writes::{Turn, Write, corked_offsets, turns};
 use crate::{Finding, FindingId, LedgerPart, LedgerSpan};
 
-/// A hold worth a word: far above a round trip on loopback, where nobody would notice it.
+/// A hold worth a word: far above a round trip on loopback, where it has no effect.
 const HOLD_NS_MIN: u64 = 1_000_000;
 
 /// A turn of more writes than this is a stream, not a message.
 const MESSAGE_WRITES_MAX: usize = 64;
 
-/// Two or three writes (header, body, trailer) may be intended; from four on nobody gathers.
+/// Two or three writes (header, body, trailer) may be intended; four and more are not intended.
 const SCATTERED_WRITES_MIN: usize = 4;
 
 /// What fits into one Ethernet segment would not have needed a second write.
@@ -111,7 +111,7 @@ fn held(facts: &FlowFacts<'_>, messages: &[Turn<'_>]) -> Option<Finding> {
         if is_stall {
             stalled += 1;
         } else {
-            tally.lose(hold.start_ns, hold.end_ns);
+            tally.add_cost(hold.start_ns, hold.end_ns);
         }
         note(&mut tally, message);
         tally.notes.add(hold.start_ns, || {
@@ -122,9 +122,9 @@ fn held(facts: &FlowFacts<'_>, messages: &[Turn<'_>]) -> Option<Finding> {
     if tally.count == 0 {
         return None;
     }
-    let why = match (stalled, tally.lost_ns) {
+    let why = match (stalled, tally.cost_ns) {
         (_, 0) => "which is what lets nagle-delayed-ack happen".to_owned(),
-        (_, lost_ns) => format!("waiting {} for acknowledgments in all", phrasing::time(lost_ns)),
+        (_, cost_ns) => format!("waiting {} for acknowledgments in all", phrasing::time(cost_ns)),
     };
     let messages = phrasing::counted(tally.count, "message");
     let what = format!("{messages} went out in several writes and a later part was held, {why}.");
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hold_in_which_the_timers_acknowledgment_may_have_been_lost_is_nobodys() {
+    fn a_hold_in_which_the_timers_acknowledgment_may_have_been_missed_is_nobodys() {
         let text =
             "1ms 1-8 +100 | 1ms 1 +300 nagle | 41ms loss code=4 from=1ms detail=1 | 41ms 2-8 +300
                     42ms <1-8 +50 ack=400";

@@ -1,7 +1,7 @@
 //! `stop-and-wait`: one message in flight at a time, and the path's latency is most of each exchange.
 //!
 //! Only latency counts, not the CPU work and the wake-ups of fast calls: the base round trip must be
-//! of a real network's size and most of the exchange. The time lost is one base round trip for each
+//! of a real network's size and most of the exchange. The cost is one base round trip for each
 //! exchange but the first, which is what sending ahead would save.
 
 use sockscope_record::Direction;
@@ -55,7 +55,7 @@ pub(super) fn find(view: &ConnectionView<'_>) -> Option<Finding> {
         flow: flow.flow().id,
         side: exchanges.asked_by,
         count: total.count,
-        lost_ns: rtt_ns.saturating_mul(total.count - 1),
+        cost_ns: rtt_ns.saturating_mul(total.count - 1),
         // Between these times; which parts of the exchanges it is, nothing tells.
         times: vec![(flow.start_ns, flow.end_ns)],
         summary: format!(

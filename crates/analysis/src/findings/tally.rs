@@ -11,24 +11,24 @@ use crate::{Finding, FindingId};
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     pub(super) count: u64,
-    pub(super) lost_ns: u64,
-    /// When it was lost, or between which times.
+    pub(super) cost_ns: u64,
+    /// When it cost time, or between which times.
     pub(super) times: Vec<Interval>,
     pub(super) notes: Notes,
 }
 
 impl Tally {
-    /// All of the times in `lost` were lost, `count` times in all.
-    pub(super) fn of_times(count: usize, lost: &Intervals) -> Self {
-        let times = lost.iter().collect();
-        Self { count: count as u64, lost_ns: lost.total_ns(), times, notes: Notes::default() }
+    /// It happened `count` times and cost all of the time in `costs`.
+    pub(super) fn of_times(count: usize, costs: &Intervals) -> Self {
+        let times = costs.iter().collect();
+        Self { count: count as u64, cost_ns: costs.total_ns(), times, notes: Notes::default() }
     }
 
-    /// Time was lost from `start_ns` to `end_ns`.
-    pub(super) fn lose(&mut self, start_ns: u64, end_ns: u64) {
-        let lost = Interval::new(start_ns, end_ns);
-        self.lost_ns += lost.duration_ns();
-        self.times.push(lost);
+    /// It cost the time from `start_ns` to `end_ns`.
+    pub(super) fn add_cost(&mut self, start_ns: u64, end_ns: u64) {
+        let cost = Interval::new(start_ns, end_ns);
+        self.cost_ns += cost.duration_ns();
+        self.times.push(cost);
     }
 
     /// Makes the finding of it.
@@ -45,7 +45,7 @@ impl Tally {
             flow: facts.view.flow().id,
             side,
             count: self.count,
-            lost_ns: self.lost_ns,
+            cost_ns: self.cost_ns,
             times: in_order(self.times),
             summary,
             evidence: self.notes.into_evidence(),

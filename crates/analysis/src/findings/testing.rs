@@ -1,4 +1,4 @@
-//! Fixtures for rules: records as text, and the ledger over time as text beside them.
+//! Fixtures for rules: records as text, and the ledger over time as text.
 //!
 //! The ledger is written out so that a rule's test needs only the rule: `TIME PART [POSITION]`, each
 //! part lasting until the next entry's time, the last entry being `TIME end`.
@@ -111,16 +111,16 @@ impl Fixture {
         self
     }
 
-    /// Every finding as `id @side count lost: summary`.
+    /// Every finding as `id @side count cost: summary`.
     pub(super) fn found(&self) -> String {
         let line = |finding: crate::Finding| {
             assert!(!finding.evidence.is_empty(), "{} proves nothing", finding.id.name());
             assert!(finding.evidence.len() <= crate::Finding::EVIDENCE_MAX);
             assert!(finding.evidence.is_sorted_by_key(|evidence| evidence.at_ns));
             assert!(!finding.fix.is_empty());
-            let crate::Finding { id, side, count, lost_ns, summary, .. } = finding;
-            let lost = super::phrasing::time(lost_ns);
-            format!("{} @{} {count}x {lost}: {summary}", id.name(), side.name())
+            let crate::Finding { id, side, count, cost_ns, summary, .. } = finding;
+            let cost = super::phrasing::time(cost_ns);
+            format!("{} @{} {count}x {cost}: {summary}", id.name(), side.name())
         };
         let lines: Vec<_> = self.findings().into_iter().map(line).collect();
         lines.join("\n")
@@ -139,7 +139,7 @@ impl Fixture {
         let directions = [Direction::FromClient, Direction::FromServer];
         let analyses = directions.map(|direction| analysis(&self.store, direction));
         let times = self.store.flows.iter().flat_map(|flow| {
-            let passes = flow.passes.iter().flatten().map(|pass| pass.at_ns);
+            let passes = flow.passages.iter().flatten().map(|pass| pass.at_ns);
             passes.chain(flow.events.iter().map(|event| event.at_ns))
         });
         let times: Vec<_> = times.collect();
@@ -200,7 +200,7 @@ fn analysis(store: &ConnectionStore, direction: Direction) -> FlowAnalysis {
         datagrams_refused: 0,
         throughput_bytes_per_s: None,
         stages: Vec::new(),
-        lost_byte_delay_ns: None,
+        dropped_byte_delay_ns: None,
         ledger: Ledger::default(),
         acks: AckSummary::default(),
         bursts: BurstSummary::default(),

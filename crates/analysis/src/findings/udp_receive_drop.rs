@@ -37,7 +37,7 @@ pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
         None => "receive buffer".to_owned(),
     };
     let summary = format!(
-        "The {receiver} lost {} ({bytes} bytes): its {buffer} was full of unread ones.",
+        "The {receiver}'s kernel dropped {} ({bytes} bytes): the {buffer} was full of unread ones.",
         phrasing::counted(tally.count, "datagram"),
     );
     let fix = format!(
@@ -74,7 +74,7 @@ mod tests {
     #[test]
     fn datagrams_dropped_while_others_wait_unread_are_counted() {
         let text = "1ms 1-7 +100 | 2ms 1-6 +100 | 2ms drop 100..200 code=6 detail=6 | 3ms 8 +100";
-        assert_snapshot!(found(text), @"udp-receive-drop @server 1x 0 ns: The server lost 1 datagram (100 bytes): its receive buffer was full of unread ones.");
+        assert_snapshot!(found(text), @"udp-receive-drop @server 1x 0 ns: The server's kernel dropped 1 datagram (100 bytes): the receive buffer was full of unread ones.");
     }
 
     #[test]
@@ -101,15 +101,15 @@ mod tests {
         };
         // Level 1, option 8: SO_RCVBUF.
         assert_snapshot!(fix("0ms <buffers detail=212992 high=212992"), @"
-        The server lost 1 datagram (100 bytes): its receive buffer of 212992 bytes was full of unread ones.
+        The server's kernel dropped 1 datagram (100 bytes): the receive buffer of 212992 bytes was full of unread ones.
         In the server: read faster (recvmmsg, a thread that only reads), or set a larger SO_RCVBUF with net.core.rmem_max raised; or pace the sender.
         ");
         assert_snapshot!(fix("0ms <option extra=65544 detail=8192 high=16384"), @"
-        The server lost 1 datagram (100 bytes): its receive buffer of 16384 bytes was full of unread ones.
+        The server's kernel dropped 1 datagram (100 bytes): the receive buffer of 16384 bytes was full of unread ones.
         In the server: read faster (recvmmsg, a thread that only reads), or ask for more than 8192 bytes in SO_RCVBUF; or pace the sender.
         ");
         assert_snapshot!(fix("0ms <option extra=65544 detail=4194304 high=425984"), @"
-        The server lost 1 datagram (100 bytes): its receive buffer of 425984 bytes was full of unread ones.
+        The server's kernel dropped 1 datagram (100 bytes): the receive buffer of 425984 bytes was full of unread ones.
         In the server: read faster (recvmmsg, a thread that only reads), or raise net.core.rmem_max, which cut the 4194304 bytes that SO_RCVBUF asked for; or pace the sender.
         ");
     }

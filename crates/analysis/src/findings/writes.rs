@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use sockscope_record::{Hold, Kind, Point, Record};
 
-use crate::{FlowStore, FlowView, Pass};
+use crate::{FlowStore, FlowView, Passage};
 
 /// One write call that the kernel took bytes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,7 +34,7 @@ impl Write {
     }
 }
 
-/// The writes of a flow, by start: its `WriteCall` records, or where there are none its point 1.
+/// The writes of a flow, by start: its `WriteCall` records, or without those its point 1.
 /// Calls that took nothing are left out.
 pub(super) fn writes(flow: &FlowStore) -> Vec<Write> {
     let mut writes = Vec::new();
@@ -74,8 +74,8 @@ pub(super) fn writes(flow: &FlowStore) -> Vec<Write> {
     writes
 }
 
-/// Fills in when each call put its last byte into the send queue; what came later is another call's.
-fn note_taken(writes: &mut [Write], entries: &[Pass]) {
+/// Fills in when each call put its last byte into the send queue; later bytes are another call's.
+fn note_taken(writes: &mut [Write], entries: &[Passage]) {
     let mut entries = entries.iter().peekable();
     for index in 0..writes.len() {
         let next = writes.get(index + 1).map_or(u64::MAX, |write| write.offset);
@@ -137,7 +137,7 @@ impl Turn<'_> {
     }
 }
 
-/// Positions of bytes that the program itself told TCP to hold (`TCP_CORK`, `MSG_MORE`).
+/// Positions of bytes that the program itself asked TCP to hold (`TCP_CORK`, `MSG_MORE`).
 pub(super) fn corked_offsets(flow: &FlowStore) -> Vec<u64> {
     let entries = flow.at(Point::SendEnqueue).iter();
     entries.filter(|pass| pass.hold() == Hold::Cork).map(|pass| pass.offset).collect()

@@ -19,7 +19,7 @@ fn study() -> Vec<(Experiment, Vec<Case>)> {
 /// Delay of each byte in a stage, at the positions where it changes.
 fn delays(seen: &Observed, connection: usize, stage: Stage) -> BTreeMap<u64, (u64, u64)> {
     let runs = seen.delays_of(connection, stage);
-    runs.iter().map(|run| (run.offset, (run.offset + run.len, run.delay_ns))).collect()
+    runs.iter().map(|run| (run.offset, (run.offset + run.len, run.delay_ns()))).collect()
 }
 
 /// The delay of the byte at `offset`.
@@ -48,16 +48,16 @@ fn every_byte_is_accounted_for_and_its_stages_add_up() {
                 let cuts: BTreeSet<u64> = stages.iter().flat_map(BTreeMap::keys).copied().collect();
                 let end = total.values().map(|(end, _)| *end).max().unwrap();
                 let ends = cuts.iter().skip(1).chain([&end]);
-                let mut lost_ns = 0;
+                let mut dropped_ns = 0;
                 for (offset, end) in cuts.iter().zip(ends) {
                     let sum: u64 = parts.iter().map(|part| at(part, *offset)).sum();
                     let whole = at(total, *offset);
                     assert!(sum <= whole, "{case}, byte {offset}: {sum} of {whole}");
-                    lost_ns += u128::from(whole - sum) * u128::from(end - offset);
+                    dropped_ns += u128::from(whole - sum) * u128::from(end - offset);
                 }
                 // What a queue refused is in no stage until it is sent again.
-                let mean_ns = lost_ns as f64 / flow.bytes as f64;
-                let said_ns = flow.lost_byte_delay_ns.unwrap_or(0.0);
+                let mean_ns = dropped_ns as f64 / flow.bytes as f64;
+                let said_ns = flow.dropped_byte_delay_ns.unwrap_or(0.0);
                 assert!((mean_ns - said_ns).abs() < 1.0, "{case}: {mean_ns}, not {said_ns}");
                 assert!(!cuts.is_empty(), "{case}");
             }
@@ -65,10 +65,10 @@ fn every_byte_is_accounted_for_and_its_stages_add_up() {
     }
 }
 
-/// A segment that is lost keeps those behind it from the reader for the time of a timeout: that time is
+/// A dropped segment keeps those behind it from the reader for the time of a timeout: that time is
 /// not the protocol's.
 #[test]
-fn what_waits_for_a_lost_segment_is_no_time_of_the_protocol() {
+fn what_waits_for_a_dropped_segment_is_no_time_of_the_protocol() {
     let protocol_us = |changes: &[&str]| {
         let seen = observe("si-4b", changes).unwrap();
         (
@@ -88,7 +88,7 @@ fn what_waits_for_a_lost_segment_is_no_time_of_the_protocol() {
 }
 
 /// What `sockscope report` would say of the first connection of a case: shares of the ledger's parts and
-/// the findings with their counts, most costly first.
+/// the findings with their counts, highest cost first.
 struct Story {
     observed: Observed,
 }

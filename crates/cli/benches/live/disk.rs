@@ -34,7 +34,7 @@ pub fn run(plan: &Plan) -> Result<(), Failure> {
         "kernel to disk on one core: {} segments a round, {} rounds, median (95 % interval)",
         plan.segments, plan.rounds
     );
-    row("probe hits, none lost", &format!("{} million/s", hits.text(2)), None);
+    row("probe hits, none missed", &format!("{} million/s", hits.text(2)), None);
     row(
         "records in the bundle",
         &format!("{} million/s", records.text(2)),
@@ -60,10 +60,10 @@ fn round(plan: &Plan, port: u16) -> Result<f64, Failure> {
     recording.sink.writer.flush()?;
     let rate = hits as f64 / start.elapsed().as_secs_f64();
     let records = recording.recorder.records() - before;
-    let lost = recording.recorder.lost().total();
+    let missed = recording.recorder.lost().total();
     recording.finish()?;
-    if lost > 0 || records < hits * RECORDS_OF_SEGMENT {
-        return Err(format!("{hits} hits gave {records} records, {lost} lost").into());
+    if missed > 0 || records < hits * RECORDS_OF_SEGMENT {
+        return Err(format!("{hits} hits gave {records} records, {missed} missed").into());
     }
     Ok(rate)
 }

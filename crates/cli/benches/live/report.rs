@@ -41,7 +41,7 @@ pub fn run(plan: &Plan) -> Result<(), Failure> {
     }
     let gib = peak_bytes as f64 / GIB;
     println!(
-        "sockscope report of {} records ({} lost) of {} connections, recorded live",
+        "sockscope report of {} records ({} missed) of {} connections, recorded live",
         summary.records,
         summary.lost.total(),
         CALLERS + 1

@@ -48,7 +48,7 @@ pub struct Cost {
     pub thread_cpus: f64,
     pub records_per_s: f64,
     /// Records missed.
-    pub lost: u64,
+    pub missed: u64,
     /// Whether every byte of the slice passed point 8, and each point has records.
     pub is_whole: bool,
 }
@@ -120,7 +120,7 @@ fn recorded(transfer: &Transfer, port: u16, plan: &Plan) -> Result<(f64, Cost), 
     let cost = Cost {
         thread_cpus,
         records_per_s: records as f64 / seconds,
-        lost: summary.lost.total(),
+        missed: summary.lost.total(),
         is_whole: all_read && !counts.records.contains(&0),
     };
     Ok(((to - from) as f64 / seconds, cost))

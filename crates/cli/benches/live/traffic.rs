@@ -121,8 +121,8 @@ fn print(load: Load, ratios: &Ratios, plan: &Plan) {
     row("CPUs of the recorder's threads", &of_costs(|cost| cost.thread_cpus).text(2), None);
     let records = of_costs(|cost| cost.records_per_s / 1e6);
     row("records", &format!("{} million/s", records.text(2)), None);
-    let lost: u64 = ratios.costs.iter().map(|cost| cost.lost).sum();
-    row("records lost in all slices", &lost.to_string(), None);
+    let missed: u64 = ratios.costs.iter().map(|cost| cost.missed).sum();
+    row("records missed in all slices", &missed.to_string(), None);
     let partly = ratios.costs.iter().filter(|cost| !cost.is_whole).count();
     row("slices left out, not wholly recorded", &partly.to_string(), None);
 }

@@ -43,7 +43,7 @@ fn root_every_face_shows_a_live_bundle() {
         assert!(svg.trim_end().ends_with("</svg>"), "{figure}");
     }
     let text = sockscope_says(&["report", &dir]);
-    for part in ["verdict", "residue", "ledger", "nagle-delayed-ack", "fix:", "lost"] {
+    for part in ["verdict", "residue", "ledger", "nagle-delayed-ack", "fix:", "missed"] {
         assert!(text.contains(part), "{part} is not in {text}");
     }
     let csv = sockscope_says(&["report", &dir, "--format", "csv"]);
@@ -60,7 +60,7 @@ fn root_a_report_for_programs_is_alone_on_standard_output() {
     command.args(["run", "--format", "json", "--", "sh", "-c", "echo from the command"]);
     let output = command.output().expect("it starts");
     let report: Value = serde_json::from_slice(&output.stdout).expect("one document and no more");
-    assert_eq!(report["schema"], "sockscope.report/1");
+    assert_eq!(report["schema"], "sockscope.report/2");
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(stderr.contains("from the command"), "{stderr}");
     let text = sockscope().args(["run", "--", "sh", "-c", "echo from the command"]).output();
@@ -95,7 +95,7 @@ fn root_no_more_records_are_kept_than_were_asked_for() {
     let report = sockscope_says(&["report", &dir, "--format", "json"]);
     let report: Value = serde_json::from_str(&report).expect("one document");
     assert_eq!(report["trace"]["records"], 100);
-    assert_eq!(report["trace"]["lost_records"], 0);
+    assert_eq!(report["trace"]["missed_records"], 0);
     let notes = report["trace"]["notes"].to_string();
     assert!(notes.contains("ended after 100 records"), "{notes}");
 }

@@ -67,8 +67,8 @@ impl Report {
     /// that the ledger does not divide up.
     pub fn gaps(&self) -> Vec<String> {
         let mut gaps = Vec::new();
-        if self.0["trace"]["lost_records"] != 0 {
-            gaps.push(format!("{} records lost", self.0["trace"]["lost_records"]));
+        if self.0["trace"]["missed_records"] != 0 {
+            gaps.push(format!("{} records missed", self.0["trace"]["missed_records"]));
         }
         for flow in self.connections().iter().flat_map(flows) {
             for (stage, values) in flow["stages"].as_object().expect("stages") {
@@ -85,15 +85,16 @@ impl Report {
         gaps
     }
 
-    /// Whether all that is lost are observations that the kernel skipped, as a note says.
+    /// Whether all that is missed are observations that the kernel skipped, as a note says.
     pub fn is_only_skipped(&self) -> bool {
-        let skipped = format!("the kernel skipped {} observation", self.0["trace"]["lost_records"]);
+        let skipped =
+            format!("the kernel skipped {} observation", self.0["trace"]["missed_records"]);
         self.notes().contains(&skipped)
     }
 
     /// Records that could not be kept.
     pub fn missed(&self) -> u64 {
-        count(&self.0["trace"]["lost_records"])
+        count(&self.0["trace"]["missed_records"])
     }
 
     /// One line for messages.

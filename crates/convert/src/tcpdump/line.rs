@@ -16,7 +16,7 @@ pub(super) enum Line {
     LeftOut,
     /// The capture's own count of packets that it missed.
     Dropped(u64),
-    /// Nothing of a packet: a line that tcpdump prints beside them, or an empty one.
+    /// Nothing of a packet: another line that tcpdump prints, or an empty one.
     Other,
     /// Nothing of a packet, and nothing that tcpdump prints.
     Unknown,
@@ -73,7 +73,7 @@ pub(super) fn parse(
     Ok(Line::Packet(at_ns, ends, packet(body)?))
 }
 
-/// Whether tcpdump prints such a line beside the packets, or somebody who called it left it empty.
+/// Whether tcpdump prints such a line with the packets, or its caller left it empty.
 fn is_beside(line: &str) -> bool {
     let is_count =
         |what| line.split_once(what).is_some_and(|(count, _)| count.parse::<u64>().is_ok());
@@ -132,7 +132,7 @@ fn segment(flags: &str, words: &[&str]) -> Result<Packet, &'static str> {
     Ok(Packet::Segment(segment))
 }
 
-/// `S`, `F`, `P`, `R`, `U`, `E`, `W`; `.` is none of them, and in today's form an acknowledgment.
+/// `S`, `F`, `P`, `R`, `U`, `E`, `W`; `.` stands for no flag, and in today's form for an acknowledgment.
 fn parse_flags(text: &str) -> Result<u8, &'static str> {
     text.chars().try_fold(0, |flags, letter| {
         Ok(flags

@@ -20,7 +20,7 @@ use sockscope_record::{Protocol, Record, counted, marks, tcp_flags};
 /// Reads a text, line by line.
 ///
 /// Lines with three dots stand for packets left out: from there to the next packet at least one
-/// record is lost. Packets that the capture itself says it missed are lost anywhere in it.
+/// record is missed. Packets that the capture itself says it missed are missed anywhere in it.
 #[must_use]
 pub fn read(text: &str) -> Capture {
     let mut reader = Reader::default();
@@ -62,7 +62,7 @@ impl Reader {
         let (first_ns, last_ns) = self.span_ns.unwrap_or((at_ns, at_ns));
         self.span_ns = Some((first_ns.min(at_ns), last_ns.max(at_ns)));
         if std::mem::take(&mut self.left_out) {
-            self.capture.lost(last_ns, at_ns.max(last_ns), 1);
+            self.capture.missed(last_ns, at_ns.max(last_ns), 1);
         }
         let record = match packet {
             Packet::Datagram(len) => {
@@ -86,7 +86,7 @@ impl Reader {
 
     fn finish(mut self) -> Capture {
         if let Some((first_ns, last_ns)) = self.span_ns.filter(|_| self.dropped > 0) {
-            self.capture.lost(first_ns, last_ns, self.dropped);
+            self.capture.missed(first_ns, last_ns, self.dropped);
             let packets = counted(self.dropped, "packet");
             let note = format!("the capture missed {packets} by its own count");
             self.capture.notes.push(note);

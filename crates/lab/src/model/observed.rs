@@ -8,7 +8,7 @@ mod measures;
 use std::collections::BTreeMap;
 
 use sockscope_analysis::{
-    Analysis, Analyzer, ConnectionStore, DelayRun, FlowCurves, Pass, Stores, TraceFacts,
+    Analysis, Analyzer, ConnectionStore, FlowCurves, Passage, Residence, Stores, TraceFacts,
 };
 use sockscope_experiment::measurement::Measurement;
 use sockscope_record::{Direction, Kind, Point, Stage, marks, tcp_flags};
@@ -90,19 +90,19 @@ impl Observed {
     }
 
     /// Passages of the sender's data (or with `Direction::FromServer` of the answers) at a point.
-    pub fn passes(&self, direction: Direction, point: Point) -> &[Pass] {
+    pub fn passes(&self, direction: Direction, point: Point) -> &[Passage] {
         self.connection().flow(direction).at(point)
     }
 
     /// Passages with data from the sender.
-    pub fn data(&self, point: Point) -> Vec<Pass> {
+    pub fn data(&self, point: Point) -> Vec<Passage> {
         let passes = self.passes(Direction::FromClient, point).iter();
         passes.filter(|pass| pass.len > 0).copied().collect()
     }
 
     /// Segments without data that acknowledge, as the receiver handed them down, and not of the
     /// connection's beginning or end.
-    pub fn acks(&self) -> Vec<Pass> {
+    pub fn acks(&self) -> Vec<Passage> {
         let control = tcp_flags::SYN | tcp_flags::FIN | tcp_flags::RST;
         let passes = self.passes(Direction::FromServer, Point::InterfaceEnqueue).iter();
         passes.filter(|pass| pass.len == 0 && pass.tcp_flags & control == 0).copied().collect()
@@ -124,12 +124,12 @@ impl Observed {
     }
 
     /// Delays in a stage, of the sender's data, by position.
-    pub fn delays(&self, stage: Stage) -> Vec<DelayRun> {
+    pub fn delays(&self, stage: Stage) -> Vec<Residence> {
         self.curves().delays(stage)
     }
 
     /// The same of one of several connections.
-    pub fn delays_of(&self, connection: usize, stage: Stage) -> Vec<DelayRun> {
+    pub fn delays_of(&self, connection: usize, stage: Stage) -> Vec<Residence> {
         let store = &self.stores.connections[connection];
         FlowCurves::new(
             store,
@@ -145,7 +145,7 @@ impl Observed {
         let left: BTreeMap<u64, u64> =
             self.data(to).iter().map(|pass| (pass.offset, pass.at_ns)).collect();
         let entered = self.data(from);
-        let delay = |pass: &Pass| {
+        let delay = |pass: &Passage| {
             let left_ns = left.get(&pass.offset)?;
             Some(left_ns.saturating_sub(pass.at_ns) as f64 / 1e3)
         };
@@ -158,7 +158,7 @@ impl Observed {
         let events = &self.connection().flow(Direction::FromClient).events;
         let calls = events.iter().filter(|event| event.kind == Kind::WriteCall);
         let called: BTreeMap<u64, u64> = calls.map(|event| (event.offset, event.at_ns)).collect();
-        let delay = |pass: &Pass| {
+        let delay = |pass: &Passage| {
             let called_ns = called.get(&pass.offset)?;
             Some(pass.at_ns.saturating_sub(*called_ns) as f64 / 1e3)
         };
@@ -214,7 +214,7 @@ impl Observed {
     pub fn mean_delay_us(&self, stage: Stage) -> f64 {
         let runs = self.delays(stage);
         let bytes: u64 = runs.iter().map(|run| run.len).sum();
-        let weighted = runs.iter().map(|run| run.delay_ns as f64 * run.len as f64);
+        let weighted = runs.iter().map(|run| run.delay_ns() as f64 * run.len as f64);
         weighted.sum::<f64>() / bytes as f64 / 1e3
     }
 
@@ -305,7 +305,7 @@ fn length_after(lengths: &[(u64, u64)], steps: usize) -> u64 {
     steps.checked_sub(1).map_or(0, |last| lengths[last].1)
 }
 
-fn gaps_ns(passes: &[Pass]) -> impl Iterator<Item = u64> {
+fn gaps_ns(passes: &[Passage]) -> impl Iterator<Item = u64> {
     passes.windows(2).map(|pair| pair[1].at_ns.saturating_sub(pair[0].at_ns))
 }
 

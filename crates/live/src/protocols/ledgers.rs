@@ -70,8 +70,8 @@ fn add_recorded(plan: &Plan, rows: &mut [Row]) -> std::io::Result<Added> {
         }
         times.push(recorded.and_then(|(ns, _)| ns));
     }
-    let lost = (recording.lost > 0).then(|| format!("records lost: {}", recording.lost));
-    Ok((times, lost.into_iter().collect()))
+    let missed = (recording.missed > 0).then(|| format!("records missed: {}", recording.missed));
+    Ok((times, missed.into_iter().collect()))
 }
 
 /// By the protocol's own ends.

@@ -15,8 +15,8 @@ const DRAIN_DEADLINE: Duration = Duration::from_secs(5);
 /// Records of the sockets that this process opens.
 pub(super) struct Recording {
     analysis: Analysis,
-    /// Records that were lost.
-    pub lost: u64,
+    /// Records that were missed.
+    pub missed: u64,
 }
 
 /// What the ends of a case reported: connections and their records, in no order.
@@ -69,8 +69,8 @@ impl Recording {
         })?;
         let summary = recorder.finish(&mut sink, DRAIN_DEADLINE).map_err(io::Error::other)?;
         let facts =
-            TraceFacts { source: "live".into(), lost: summary.lost, ..TraceFacts::default() };
-        let recording = Self { analysis: sink.0.finish(facts), lost: summary.lost.total() };
+            TraceFacts { source: "live".into(), missed: summary.lost, ..TraceFacts::default() };
+        let recording = Self { analysis: sink.0.finish(facts), missed: summary.lost.total() };
         Ok((recording, done_work))
     }
 

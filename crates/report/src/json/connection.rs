@@ -103,7 +103,7 @@ impl<'a> ProcessView<'a> {
 struct FindingView<'a> {
     id: &'static str,
     count: u64,
-    lost_ns: u64,
+    cost_ns: u64,
     flow: u32,
     side: &'static str,
     summary: &'a str,
@@ -116,7 +116,7 @@ impl<'a> FindingView<'a> {
         Self {
             id: finding.id.name(),
             count: finding.count,
-            lost_ns: finding.lost_ns,
+            cost_ns: finding.cost_ns,
             flow: finding.flow.0,
             side: finding.side.name(),
             summary: &finding.summary,

@@ -25,7 +25,7 @@ pub(super) struct FlowView<'a> {
     drops_are_lower_bounds: bool,
     #[cfg_attr(test, schemars(schema_with = "super::schema::stages"))]
     stages: StagesView<'a>,
-    lost_byte_delay_ns: Option<u64>,
+    dropped_byte_delay_ns: Option<u64>,
     #[cfg_attr(test, schemars(schema_with = "super::schema::shares"))]
     ledger: LedgerView<'a>,
     to: &'static str,
@@ -59,7 +59,7 @@ impl<'a> FlowView<'a> {
             datagrams_refused: flow.datagrams_refused,
             drops_are_lower_bounds: at_least.drops,
             stages: StagesView(&flow.stages),
-            lost_byte_delay_ns: flow.lost_byte_delay_ns.and_then(rounded),
+            dropped_byte_delay_ns: flow.dropped_byte_delay_ns.and_then(rounded),
             ledger: LedgerView(&flow.ledger),
             to: direction.receiver().name(),
             throughput_bytes_per_s: flow.throughput_bytes_per_s.and_then(number),

@@ -24,18 +24,18 @@ fn has_keys(value: &Value, keys: &str) {
 fn the_report_has_the_keys_of_its_schema() {
     let report = json(&stall());
     has_keys(&report, "schema trace connections");
-    assert_eq!(report["schema"], "sockscope.report/1");
+    assert_eq!(report["schema"], "sockscope.report/2");
     has_keys(
         &report["trace"],
-        "duration_ns records lost_records points source notes
-         start_ns lost_events finished tool_version host kernel clock command",
+        "duration_ns records missed_records points source notes
+         start_ns missed_events finished tool_version host kernel clock command",
     );
     has_keys(
         &report["trace"]["points"],
         "SendEnqueue SendDequeue InterfaceEnqueue InterfaceDequeue
          InputEnqueue InputDequeue ReceiveEnqueue ReceiveDequeue",
     );
-    has_keys(&report["trace"]["points"]["SendEnqueue"], "records lost cost_ns_mean");
+    has_keys(&report["trace"]["points"]["SendEnqueue"], "records missed cost_ns_mean");
 }
 
 #[test]
@@ -55,7 +55,7 @@ fn a_connection_has_the_keys_of_its_schema() {
          opened_ns closed_ns preexisting both_ends_here kernels_own refused syn_dropped reset windows_shut exchanges buffers",
     );
     has_keys(&connection["processes"][0], "pid comm side");
-    has_keys(&connection["findings"][0], "id count lost_ns flow side summary evidence fix");
+    has_keys(&connection["findings"][0], "id count cost_ns flow side summary evidence fix");
     has_keys(&connection["findings"][0]["evidence"][0], "at_ns text");
     has_keys(
         &connection["exchanges"],
@@ -72,7 +72,7 @@ fn a_flow_has_the_keys_of_its_schema() {
         flow,
         "id from bytes bytes_is_lower_bound segments segments_is_lower_bound retransmitted_bytes
          retransmitted_bytes_is_lower_bound drops datagrams_refused drops_are_lower_bounds stages
-         lost_byte_delay_ns ledger to throughput_bytes_per_s throughput_is_lower_bound ledger_total_ns acks bursts
+         dropped_byte_delay_ns ledger to throughput_bytes_per_s throughput_is_lower_bound ledger_total_ns acks bursts
          write_bytes write_count_is_lower_bound read_bytes read_count_is_lower_bound reads_are_guessed \
          read_copy_bytes_max",
     );
@@ -91,7 +91,7 @@ fn a_flow_has_the_keys_of_its_schema() {
         &flow["ledger"],
         "app_idle send_buffer send_buffer.writer send_queue.nagle send_queue.cork send_queue.cwnd send_queue.rwnd
          send_queue.pacing send_queue.other tcp_output interface_queue wire input_queue tcp_input
-         receive_queue.wakeup receive_queue.app lost unknown",
+         receive_queue.wakeup receive_queue.app dropped unknown",
     );
     has_keys(&flow["acks"], "advancing pure duplicate counts_are_lower_bounds bytes delay_ns late");
     has_keys(&flow["acks"]["late"], "timer piggyback read unknown");
@@ -104,7 +104,7 @@ fn figures_are_in_base_units() {
     let connection = &report["connections"][0];
     assert_eq!(report["trace"]["points"]["SendEnqueue"]["cost_ns_mean"], 87.0);
     assert_eq!(connection["client"], "127.0.0.1:40000");
-    assert_eq!(connection["findings"][0]["lost_ns"], 8_170_000_000_u64);
+    assert_eq!(connection["findings"][0]["cost_ns"], 8_170_000_000_u64);
     let stage = &connection["flows"][0]["stages"]["send_queue"];
     assert_eq!(stage["delay_ns"]["p50"], 42_100_000);
     assert!(stage["delay_ns"]["mean"].is_u64(), "times are integers");
@@ -123,7 +123,7 @@ fn the_ledger_adds_up_to_one() {
 fn unknown_is_null_and_never_zero() {
     let report = json(&unknown_everything());
     assert!(report["trace"]["points"]["SendEnqueue"]["cost_ns_mean"].is_null());
-    assert_eq!(report["trace"]["lost_records"], 515);
+    assert_eq!(report["trace"]["missed_records"], 515);
     let connection = &report["connections"][0];
     assert!(connection["exchanges"].is_null() && connection["closed_ns"].is_null());
     let flow = &connection["flows"][0];

@@ -12,13 +12,13 @@ use crate::Report;
 pub(super) struct TraceView<'a> {
     duration_ns: u64,
     records: u64,
-    lost_records: u64,
+    missed_records: u64,
     #[cfg_attr(test, schemars(schema_with = "super::schema::points"))]
     points: PointsView<'a>,
     source: &'a str,
     notes: &'a [String],
     start_ns: u64,
-    lost_events: u64,
+    missed_events: u64,
     finished: bool,
     tool_version: Option<&'a str>,
     host: Option<&'a str>,
@@ -34,12 +34,12 @@ impl<'a> TraceView<'a> {
         Self {
             duration_ns: analysis.duration_ns,
             records: analysis.records,
-            lost_records: facts.lost.total(),
+            missed_records: facts.missed.total(),
             points: PointsView(analysis),
             source: &facts.source,
             notes: &facts.notes,
             start_ns: analysis.start_ns,
-            lost_events: facts.lost.events,
+            missed_events: facts.missed.events,
             finished: !facts.unfinished,
             tool_version: origin.tool_version.as_deref(),
             host: origin.host.as_deref(),
@@ -60,7 +60,7 @@ impl Serialize for PointsView<'_> {
         for (summary, cost) in points.iter().zip(&facts.costs) {
             let view = PointView {
                 records: summary.records,
-                lost: summary.lost,
+                missed: summary.missed,
                 cost_ns_mean: cost.mean_ns().and_then(number),
             };
             object.serialize_entry(summary.point.name(), &view)?;
@@ -73,6 +73,6 @@ impl Serialize for PointsView<'_> {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(super) struct PointView {
     records: u64,
-    lost: u64,
+    missed: u64,
     cost_ns_mean: Option<f64>,
 }

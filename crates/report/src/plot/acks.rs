@@ -4,7 +4,7 @@
 //! other point that was seen when that one was not). Four rows of different markers: riding on
 //! data, alone, late, and repeated. Late is 10 ms or more after its data entered the queue.
 
-use sockscope_analysis::{AckNews, Pass, acknowledgments};
+use sockscope_analysis::{AckNews, Passage, acknowledgments};
 use sockscope_record::{Point, Stage};
 use sockscope_render::number::count;
 use sockscope_render::page::{Key, Page, Panel, Sample};
@@ -31,7 +31,7 @@ enum AckKind {
     OnData,
     /// Acknowledged new data, alone.
     Pure,
-    /// Acknowledged new data long after it came.
+    /// Acknowledged new data long after its arrival.
     Late,
     /// Acknowledged nothing new: a duplicate, or a window update.
     Repeat,
@@ -68,7 +68,7 @@ pub(super) fn draw(scene: &Scene<'_>) -> String {
         key(AckKind::Pure, "pure ACK"),
         key(AckKind::Late, "ACK 10 ms or more after its data"),
         key(AckKind::Repeat, "duplicate or window update"),
-        Key { sample: Sample::Unknown, words: "unknown: records were lost" },
+        Key { sample: Sample::Unknown, words: "unknown: records were missed" },
     ];
     let mut page = figure_page::open(scene, "Receive queue and acknowledgments", &keys);
     let areas = page.stack(&[3.2, 1.0], true);
@@ -187,7 +187,7 @@ fn acks(scene: &Scene<'_>) -> Vec<(u64, AckKind)> {
     acks
 }
 
-fn advancing(pass: &Pass, came_ns: Option<u64>) -> AckKind {
+fn advancing(pass: &Passage, came_ns: Option<u64>) -> AckKind {
     if came_ns.is_some_and(|came_ns| pass.at_ns.saturating_sub(came_ns) >= LATE_NS) {
         AckKind::Late
     } else if pass.len == 0 {

@@ -1,21 +1,15 @@
 //! The analysis' curves, cut to the time that a figure shows.
 
+use sockscope_analysis::Residence;
 use sockscope_record::Stage;
 
 use super::scene::Scene;
 
-/// From `at_ns` on a curve has this value; `None` where nobody can know.
+/// From `at_ns` on a curve has this value; `None` where it is unknown.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Step {
     pub(super) at_ns: u64,
     pub(super) value: Option<f64>,
-}
-
-/// A run of bytes that entered a stage at `entered_ns` and left it `delay_ns` later.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Wait {
-    pub(super) entered_ns: u64,
-    pub(super) delay_ns: u64,
 }
 
 /// Bytes in the queue of `stage` over the time shown; empty when one of its points was not watched
@@ -31,12 +25,11 @@ pub(super) fn lengths(scene: &Scene<'_>, stage: Stage) -> Vec<Step> {
         .collect()
 }
 
-/// What bytes that entered `stage` in the time shown waited there, by position.
-pub(super) fn waits(scene: &Scene<'_>, stage: Stage) -> Vec<Wait> {
-    let runs = scene.curves().delays(stage).into_iter();
-    runs.filter(|run| scene.shows(run.entered_ns))
-        .map(|run| Wait { entered_ns: run.entered_ns, delay_ns: run.delay_ns })
-        .collect()
+/// The residences of bytes that entered `stage` in the time shown, by position.
+pub(super) fn waits(scene: &Scene<'_>, stage: Stage) -> Vec<Residence> {
+    let mut waits = scene.curves().delays(stage);
+    waits.retain(|wait| scene.shows(wait.entered_ns));
+    waits
 }
 
 /// The part of `items` within the time shown, and the last one before it, which still holds there.

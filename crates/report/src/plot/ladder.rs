@@ -1,12 +1,12 @@
-//! What a time-sequence drawing shows: segments that left one end and came to the other, and the
-//! program's writes and reads beside them.
+//! What a time-sequence drawing shows: segments that left one end and arrived at the other, and the
+//! program's writes and reads.
 //!
 //! A segment leaves at point 4 and arrives at point 5; where one of these was not seen, the nearest
 //! point that was seen serves. One that the kernel dropped behind it did not arrive. Times are nanoseconds of the trace's clock.
 
 use std::collections::BTreeSet;
 
-use sockscope_analysis::{DroppedPacket, FlowStore, Pass, dropped_packets};
+use sockscope_analysis::{DroppedPacket, FlowStore, Passage, dropped_packets};
 use sockscope_record::{Direction, Kind, Point, Protocol, Side, marks, tcp_flags};
 use sockscope_render::number::count;
 use sockscope_render::units::grouped;
@@ -22,7 +22,7 @@ const SCAN_MAX: usize = 4096;
 /// The longest gap is worth picking when it is so many times the mean one.
 const LONG_GAP_RATIO: f64 = 4.0;
 
-/// A segment on its way.
+/// A segment in transit.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Arrow {
     pub(super) from: Side,
@@ -30,7 +30,7 @@ pub(super) struct Arrow {
     pub(super) departed_ns: Option<u64>,
     /// `None`: it was dropped, or the other end was not seen.
     pub(super) arrived_ns: Option<u64>,
-    /// When it came to the host that dropped it, where only that was seen.
+    /// When it arrived at the host that dropped it, where only that was seen.
     pub(super) dropped_ns: Option<u64>,
     pub(super) carries: Carries,
     pub(super) label: String,
@@ -85,7 +85,7 @@ impl Ladder {
         } else {
             (gap.map_or(0, |gap| gap.index.saturating_sub(PICKED_ARROWS / 2)), PICKED_ARROWS)
         };
-        let picked: Vec<(Direction, &Pass)> = departures(scene)
+        let picked: Vec<(Direction, &Passage)> = departures(scene)
             .skip(first)
             .take_while(|(_, pass)| pass.at_ns <= scene.to_ns)
             .take(limit)
@@ -112,7 +112,7 @@ impl Ladder {
 }
 
 /// Where segments of a flow are seen to leave, or failing that, to arrive.
-fn leaving(flow: &FlowStore) -> &[Pass] {
+fn leaving(flow: &FlowStore) -> &[Passage] {
     first_seen(
         flow,
         &[
@@ -127,7 +127,7 @@ fn leaving(flow: &FlowStore) -> &[Pass] {
 }
 
 /// Where segments of a flow are seen to arrive; empty when only their departure is.
-fn arriving(flow: &FlowStore) -> &[Pass] {
+fn arriving(flow: &FlowStore) -> &[Passage] {
     first_seen(flow, &[Point::InputEnqueue, Point::InputDequeue, Point::ReceiveEnqueue])
 }
 
@@ -137,12 +137,12 @@ fn is_departure_seen(flow: &FlowStore) -> bool {
     points.into_iter().any(|point| !flow.at(point).is_empty())
 }
 
-fn first_seen<'a>(flow: &'a FlowStore, points: &[Point]) -> &'a [Pass] {
+fn first_seen<'a>(flow: &'a FlowStore, points: &[Point]) -> &'a [Passage] {
     points.iter().map(|point| flow.at(*point)).find(|seen| !seen.is_empty()).unwrap_or(&[])
 }
 
 /// Segments of both flows in the order in which they left.
-fn departures<'a>(scene: &Scene<'a>) -> impl Iterator<Item = (Direction, &'a Pass)> {
+fn departures<'a>(scene: &Scene<'a>) -> impl Iterator<Item = (Direction, &'a Passage)> {
     let mut client = leaving(&scene.store.flows[0]).iter().peekable();
     let mut server = leaving(&scene.store.flows[1]).iter().peekable();
     std::iter::from_fn(move || {
@@ -184,8 +184,8 @@ fn longest_gap(scene: &Scene<'_>) -> Option<Gap> {
 
 /// Whether a flow has bytes written and not yet read, at times that rise.
 struct Pending<'a> {
-    written: std::iter::Peekable<std::slice::Iter<'a, Pass>>,
-    read: std::iter::Peekable<std::slice::Iter<'a, Pass>>,
+    written: std::iter::Peekable<std::slice::Iter<'a, Passage>>,
+    read: std::iter::Peekable<std::slice::Iter<'a, Passage>>,
     written_end: u64,
     read_end: u64,
 }
@@ -211,9 +211,9 @@ impl<'a> Pending<'a> {
     }
 }
 
-fn arrows(scene: &Scene<'_>, picked: &[(Direction, &Pass)]) -> Vec<Arrow> {
+fn arrows(scene: &Scene<'_>, picked: &[(Direction, &Passage)]) -> Vec<Arrow> {
     let mut used = [BTreeSet::new(), BTreeSet::new()];
-    let lost = [Direction::FromClient, Direction::FromServer]
+    let dropped = [Direction::FromClient, Direction::FromServer]
         .map(|direction| dropped_packets(scene.store, direction, scene.options.drop_reasons));
     picked
         .iter()
@@ -225,8 +225,8 @@ fn arrows(scene: &Scene<'_>, picked: &[(Direction, &Pass)]) -> Vec<Arrow> {
             } else {
                 Some(pass.at_ns)
             };
-            let lost = &lost[*direction as usize];
-            let arrived_ns = came_ns.filter(|at_ns| !is_dropped(flow, lost, pass, *at_ns));
+            let dropped = &dropped[*direction as usize];
+            let arrived_ns = came_ns.filter(|at_ns| !is_dropped(flow, dropped, pass, *at_ns));
             Arrow {
                 from: direction.sender(),
                 departed_ns: is_seen.then_some(pass.at_ns),
@@ -239,10 +239,10 @@ fn arrows(scene: &Scene<'_>, picked: &[(Direction, &Pass)]) -> Vec<Arrow> {
         .collect()
 }
 
-/// When `pass` came to the other end. An arrival may bring the bytes of several segments, but a
+/// When `pass` arrived at the other end. An arrival may bring the bytes of several segments, but a
 /// segment without data only itself. When the same bytes left again before any arrival that
-/// is left over for this one, this one was lost.
-fn arrival(flow: &FlowStore, pass: &Pass, used: &mut BTreeSet<usize>) -> Option<u64> {
+/// is left over for this one, this one was dropped.
+fn arrival(flow: &FlowStore, pass: &Passage, used: &mut BTreeSet<usize>) -> Option<u64> {
     let arrivals = arriving(flow);
     let start = arrivals.partition_point(|arrival| arrival.at_ns < pass.at_ns);
     let mut candidates = arrivals
@@ -274,20 +274,25 @@ fn arrival(flow: &FlowStore, pass: &Pass, used: &mut BTreeSet<usize>) -> Option<
     Some(found.at_ns)
 }
 
-/// Whether the kernel dropped the segment, which came at `arrived_ns`, before the same came again.
-fn is_dropped(flow: &FlowStore, lost: &[DroppedPacket<'_>], pass: &Pass, arrived_ns: u64) -> bool {
+/// Whether the kernel dropped the segment, which arrived at `arrived_ns`, before it arrived again.
+fn is_dropped(
+    flow: &FlowStore,
+    dropped: &[DroppedPacket<'_>],
+    pass: &Passage,
+    arrived_ns: u64,
+) -> bool {
     let arrivals = arriving(flow);
     let later = arrivals.partition_point(|arrival| arrival.at_ns <= arrived_ns);
     // The record of a drop does not tell acknowledgments apart: it is of the last one before it.
-    let is_next = |other: &&Pass| match pass.len {
+    let is_next = |other: &&Passage| match pass.len {
         0 => other.len == 0 && other.offset == pass.offset && other.tcp_flags == pass.tcp_flags,
         _ => brings(other, pass),
     };
     let mut next = arrivals[later..].iter().take(SCAN_MAX).filter(is_next);
     let until_ns = next.next().map_or(u64::MAX, |next| next.at_ns);
-    let first = lost.partition_point(|lost| lost.drop.at_ns < arrived_ns);
-    let mut lost = lost[first..].iter().take_while(|lost| lost.drop.at_ns < until_ns);
-    lost.any(|DroppedPacket { drop, after }| {
+    let first = dropped.partition_point(|packet| packet.drop.at_ns < arrived_ns);
+    let mut near = dropped[first..].iter().take_while(|packet| packet.drop.at_ns < until_ns);
+    near.any(|DroppedPacket { drop, after }| {
         let is_it = match pass.len {
             0 => {
                 let has_flags = [0, pass.tcp_flags].contains(&drop.tcp_flags);
@@ -300,7 +305,7 @@ fn is_dropped(flow: &FlowStore, lost: &[DroppedPacket<'_>], pass: &Pass, arrived
 }
 
 /// Whether `arrival` has the last byte of `pass`, or is the same segment without data.
-fn brings(arrival: &Pass, pass: &Pass) -> bool {
+fn brings(arrival: &Passage, pass: &Passage) -> bool {
     if pass.len == 0 {
         return arrival.len == 0
             && arrival.offset == pass.offset
@@ -310,7 +315,7 @@ fn brings(arrival: &Pass, pass: &Pass) -> bool {
     arrival.len > 0 && arrival.offset < end_of(pass) && end_of(arrival) >= end_of(pass)
 }
 
-fn carries(pass: &Pass) -> Carries {
+fn carries(pass: &Passage) -> Carries {
     match pass.len {
         0 => Carries::Nothing,
         _ if pass.marks & marks::RETRANSMITTED != 0 => Carries::DataAgain,
@@ -319,7 +324,7 @@ fn carries(pass: &Pass) -> Carries {
 }
 
 /// As tcpdump would: flags, `first:end (bytes)`, `ack position`.
-fn label(protocol: Protocol, pass: &Pass) -> String {
+fn label(protocol: Protocol, pass: &Passage) -> String {
     let mut words = Vec::new();
     let names = [(tcp_flags::SYN, "SYN"), (tcp_flags::FIN, "FIN"), (tcp_flags::RST, "RST")];
     for (flag, name) in names {
@@ -367,7 +372,7 @@ fn acts(
     acts
 }
 
-fn within(passes: &[Pass], from_ns: u64, to_ns: u64) -> impl Iterator<Item = &Pass> {
+fn within(passes: &[Passage], from_ns: u64, to_ns: u64) -> impl Iterator<Item = &Passage> {
     let start = passes.partition_point(|pass| pass.at_ns < from_ns);
     passes[start..].iter().take_while(move |pass| pass.at_ns <= to_ns)
 }

@@ -1,4 +1,4 @@
-//! One direction's data on their way through the layers: a column for each of the eight points, from
+//! One direction's data in transit through the layers: a column for each of the eight points, from
 //! the writer at the left to the reader at the right, time downward. Where programs tell of layers of
 //! their own, two columns before the points and two behind them.
 //!
@@ -7,7 +7,7 @@
 
 use std::ops::Range;
 
-use sockscope_analysis::Pass;
+use sockscope_analysis::Passage;
 use sockscope_record::{Point, marks};
 use sockscope_render::number::{count, counted};
 use sockscope_render::page::{Key, Page, Sample};
@@ -18,7 +18,7 @@ use sockscope_render::units::{Quantity, grouped};
 use super::figure_page;
 use super::scene::{Scene, end_of};
 
-/// Segments shown at most: more lines than this cannot be told apart.
+/// Segments shown at most: more lines than this cannot be distinguished.
 const SEGMENTS_MAX: usize = 40;
 /// Room for times, left; right as much, or more where the words for segments need it.
 const SIDE_PX: f64 = 92.0;
@@ -109,14 +109,14 @@ fn journeys(scene: &Scene<'_>) -> (Vec<Journey>, usize) {
     let points = [Point::SendDequeue, Point::InterfaceDequeue, Point::InputEnqueue];
     let seen = points.into_iter().find(|point| flow.at(*point).iter().any(|pass| pass.len > 0));
     let Some(seen) = seen else { return (Vec::new(), 0) };
-    let is_first = |pass: &&Pass| pass.len > 0 && pass.marks & marks::RETRANSMITTED == 0;
+    let is_first = |pass: &&Passage| pass.len > 0 && pass.marks & marks::RETRANSMITTED == 0;
     let mut segments = scene.shown(flow.at(seen)).iter().filter(is_first);
     let shown = segments.by_ref().take(SEGMENTS_MAX);
     let journeys = shown.map(|pass| journey(scene, pass)).collect();
     (journeys, segments.count())
 }
 
-fn journey(scene: &Scene<'_>, segment: &Pass) -> Journey {
+fn journey(scene: &Scene<'_>, segment: &Passage) -> Journey {
     let last = end_of(segment).saturating_sub(1);
     let passed = |point| {
         let passes = scene.flow().at(point).iter();
@@ -354,7 +354,7 @@ fn draw_journey(
     }
 }
 
-/// Each segment's bytes at the right edge, and when it was last seen, beside where that is. Words that
+/// Each segment's bytes at the right edge, and when it was last seen, next to its place. Words that
 /// would cover each other move apart and keep a line to their place; where there are too many for that,
 /// those without room are left out.
 fn label_segments(

@@ -1,10 +1,9 @@
 //! Which figure to draw, of what and how large, and why one cannot be drawn.
 
-use std::fmt;
 use std::str::FromStr;
 
 use sockscope_analysis::{DropReasons, LossInterval};
-use sockscope_record::Direction;
+use sockscope_record::{Direction, named};
 use sockscope_render::size::SizeError;
 
 /// Which picture to draw.
@@ -24,36 +23,20 @@ pub enum Figure {
     TimeSequence,
     /// Stream positions over time: sent, acknowledged, allowed and read.
     Sequence,
-    /// Segments on their way through the eight points, time downward.
+    /// Segments in transit through the eight points, time downward.
     Layers,
 }
 
-impl Figure {
-    /// All figures.
-    pub const ALL: [Self; 8] = [
-        Self::PacketTrace,
-        Self::QueueLength,
-        Self::QueueDelay,
-        Self::ProtocolDelay,
-        Self::Acks,
-        Self::TimeSequence,
-        Self::Sequence,
-        Self::Layers,
-    ];
-
-    /// The name on the command line, as `packet-trace`.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::PacketTrace => "packet-trace",
-            Self::QueueLength => "queue-length",
-            Self::QueueDelay => "queue-delay",
-            Self::ProtocolDelay => "protocol-delay",
-            Self::Acks => "acks",
-            Self::TimeSequence => "time-sequence",
-            Self::Sequence => "sequence",
-            Self::Layers => "layers",
-        }
+named! {
+    Figure {
+        PacketTrace => "packet-trace",
+        QueueLength => "queue-length",
+        QueueDelay => "queue-delay",
+        ProtocolDelay => "protocol-delay",
+        Acks => "acks",
+        TimeSequence => "time-sequence",
+        Sequence => "sequence",
+        Layers => "layers",
     }
 }
 
@@ -83,7 +66,7 @@ pub struct PlotOptions<'a> {
     pub width: u32,
     /// Pixels down, within [`SIZES_PX`](sockscope_render::size::SIZES_PX); `time-sequence` is as tall as its events need.
     pub height: u32,
-    /// Where the trace lost records: queue lengths are unknown there.
+    /// Where the trace missed records: queue lengths are unknown there.
     pub losses: &'a [LossInterval],
     /// Names of the numbers in `Drop` records: some drops lose nothing.
     pub drop_reasons: &'a DropReasons,
@@ -117,11 +100,13 @@ impl Default for PlotOptions<'_> {
 }
 
 /// Why a figure cannot be drawn.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PlotError {
     /// A width or height that no picture has.
-    Size(SizeError),
+    #[error(transparent)]
+    Size(#[from] SizeError),
     /// The last instant to show is not after the first.
+    #[error("nothing to show: the end, {to_ns} ns, is not after the start, {from_ns} ns")]
     EmptyWindow {
         /// First instant, nanoseconds of the trace's clock.
         from_ns: u64,
@@ -129,34 +114,9 @@ pub enum PlotError {
         to_ns: u64,
     },
     /// No figure has this name.
+    #[error("no figure is called {name:?}; there are {}", Figure::ALL.map(Figure::name).join(", "))]
     UnknownFigure {
         /// The name given.
         name: String,
     },
 }
-
-impl fmt::Display for PlotError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Size(error) => error.fmt(f),
-            Self::EmptyWindow { from_ns, to_ns } => {
-                write!(
-                    f,
-                    "nothing to show: the end, {to_ns} ns, is not after the start, {from_ns} ns"
-                )
-            }
-            Self::UnknownFigure { name } => {
-                let names = Figure::ALL.map(Figure::name).join(", ");
-                write!(f, "no figure is called {name:?}; there are {names}")
-            }
-        }
-    }
-}
-
-impl From<SizeError> for PlotError {
-    fn from(error: SizeError) -> Self {
-        Self::Size(error)
-    }
-}
-
-impl std::error::Error for PlotError {}

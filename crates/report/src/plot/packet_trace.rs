@@ -3,7 +3,7 @@
 //! The points are those of the interface queue and of the receive socket queue. Segments without
 //! data (acknowledgments, SYN, FIN) have no height and stand as short strokes under the axis.
 
-use sockscope_analysis::Pass;
+use sockscope_analysis::Passage;
 use sockscope_record::{Point, marks};
 use sockscope_render::columns;
 use sockscope_render::number::count;
@@ -34,7 +34,7 @@ pub(super) fn draw(scene: &Scene<'_>) -> String {
         Key { sample: Sample::Bars(Ink::Data), words: "bytes that pass the point" },
         Key { sample: Sample::Stub(Ink::Ack), words: "no data: ACK, SYN, FIN" },
         Key { sample: Sample::Mark(Ink::Alarm, Shape::Cross), words: "sent again" },
-        Key { sample: Sample::Unknown, words: "records of this point were lost" },
+        Key { sample: Sample::Unknown, words: "records of this point were missed" },
     ];
     let mut page = figure_page::open(scene, "Packet trace", &keys);
     for (index, area) in page.stack(&[1.0; 4], true).into_iter().enumerate() {
@@ -65,7 +65,7 @@ fn draw_point(scene: &Scene<'_>, page: &mut Page, point: Point, area: Rect, is_l
     page.svg.end_group();
 }
 
-fn summary(passes: &[Pass]) -> String {
+fn summary(passes: &[Passage]) -> String {
     let bytes: u64 = passes.iter().map(|pass| u64::from(pass.len)).sum();
     let with_data = passes.iter().filter(|pass| pass.len > 0).count() as u64;
     let total = Quantity::Bytes.words(bytes as f64);
@@ -75,8 +75,8 @@ fn summary(passes: &[Pass]) -> String {
     }
 }
 
-fn draw_packets(scene: &Scene<'_>, page: &mut Page, panel: &Panel, passes: &[Pass]) {
-    let x_of = |pass: &Pass| panel.x.scale.px(scene.since_zero(pass.at_ns));
+fn draw_packets(scene: &Scene<'_>, page: &mut Page, panel: &Panel, passes: &[Passage]) {
+    let x_of = |pass: &Passage| panel.x.scale.px(scene.since_zero(pass.at_ns));
     let area = panel.area;
     let data = || passes.iter().filter(|pass| pass.len > 0);
     let sizes = data().map(|pass| (x_of(pass), f64::from(pass.len)));
@@ -133,7 +133,7 @@ pub(super) fn draw_bars(
     page.svg.path(&Ink::Data.drawn(Stroke::Thin), &full);
 }
 
-/// All `events` while they can be told apart, else the topmost of each pixel column.
+/// All `events` while they can be distinguished, else the topmost of each pixel column.
 pub(super) fn one_per_column(
     events: impl Iterator<Item = (f64, f64)>,
     area: Rect,

@@ -2,6 +2,7 @@
 //!
 //! One observation is one run of bytes. The median and the 99th percentile are marked.
 
+use sockscope_analysis::Residence;
 use sockscope_record::Stage;
 use sockscope_record::statistics::percentile;
 use sockscope_render::histogram::{Histogram, LOG_FLOOR};
@@ -36,7 +37,7 @@ pub(super) fn draw(scene: &Scene<'_>) -> String {
 
 fn draw_stage(scene: &Scene<'_>, page: &mut Page, stage: Stage, area: Rect) {
     let waits = curves::waits(scene, stage);
-    let mut delays: Vec<u64> = waits.iter().map(|wait| wait.delay_ns).collect();
+    let mut delays: Vec<u64> = waits.iter().map(Residence::delay_ns).collect();
     delays.sort_unstable();
     page.svg.group(stage.name());
     match Histogram::of(&delays) {

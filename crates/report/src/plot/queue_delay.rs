@@ -2,6 +2,7 @@
 //!
 //! One bar stands for one run of bytes that entered together and left together.
 
+use sockscope_analysis::Residence;
 use sockscope_record::Stage;
 use sockscope_record::statistics::percentile;
 use sockscope_render::number::counted;
@@ -10,7 +11,7 @@ use sockscope_render::svg::Rect;
 use sockscope_render::theme::Ink;
 use sockscope_render::units::Quantity;
 
-use super::curves::{self, Wait};
+use super::curves;
 use super::figure_page;
 use super::packet_trace::draw_bars;
 use super::queue_length::{QUEUES, nothing_seen, stage_words};
@@ -30,7 +31,7 @@ pub(super) fn draw(scene: &Scene<'_>) -> String {
 
 fn draw_queue(scene: &Scene<'_>, page: &mut Page, stage: Stage, area: Rect, is_last: bool) {
     let waits = curves::waits(scene, stage);
-    let longest = waits.iter().map(|wait| wait.delay_ns).max().unwrap_or(0) as f64;
+    let longest = waits.iter().map(Residence::delay_ns).max().unwrap_or(0) as f64;
     let panel = figure_page::panel_over_time(scene, area, ("delay", Quantity::Time, longest));
     page.svg.group(stage.name());
     page.panel_title(area, &stage_words(stage), &summary(&waits));
@@ -40,18 +41,20 @@ fn draw_queue(scene: &Scene<'_>, page: &mut Page, stage: Stage, area: Rect, is_l
     } else {
         page.frame(&panel, is_last);
         let bars = waits.iter().map(|wait| {
-            (panel.x.scale.px(scene.since_zero(wait.entered_ns)), wait.delay_ns as f64)
+            (panel.x.scale.px(scene.since_zero(wait.entered_ns)), wait.delay_ns() as f64)
         });
         draw_bars(page, &panel, bars, waits.len());
     }
     page.svg.end_group();
     if scene.loses_records_of(&[stage.enter(), stage.leave()]) {
-        page.note("bytes whose entry or leaving was among the lost records have no bar".to_owned());
+        page.note(
+            "bytes whose entry or leaving was among the missed records have no bar".to_owned(),
+        );
     }
 }
 
-fn summary(waits: &[Wait]) -> String {
-    let mut delays: Vec<u64> = waits.iter().map(|wait| wait.delay_ns).collect();
+fn summary(waits: &[Residence]) -> String {
+    let mut delays: Vec<u64> = waits.iter().map(Residence::delay_ns).collect();
     delays.sort_unstable();
     match delays.as_slice() {
         [] => String::new(),

@@ -18,7 +18,7 @@ pub(super) const QUEUES: [Stage; 4] =
 pub(super) fn draw(scene: &Scene<'_>) -> String {
     let keys = [
         Key { sample: Sample::Line(Ink::Data, Stroke::Line), words: "bytes in the queue" },
-        Key { sample: Sample::Unknown, words: "unknown: records were lost" },
+        Key { sample: Sample::Unknown, words: "unknown: records were missed" },
     ];
     let mut page = figure_page::open(scene, "Queue lengths", &keys);
     for (index, area) in page.stack(&[1.0; 4], true).into_iter().enumerate() {

@@ -5,7 +5,7 @@
 
 use std::cell::OnceCell;
 
-use sockscope_analysis::{ConnectionStore, FlowCurves, FlowStore, LossInterval, Pass};
+use sockscope_analysis::{ConnectionStore, FlowCurves, FlowStore, LossInterval, Passage};
 use sockscope_record::{Point, Side};
 use sockscope_render::number::{count, counted};
 use sockscope_render::size::check_size;
@@ -78,7 +78,7 @@ impl<'a> Scene<'a> {
     }
 
     /// The passes of `passes` within the time shown.
-    pub(super) fn shown(&self, passes: &'a [Pass]) -> &'a [Pass] {
+    pub(super) fn shown(&self, passes: &'a [Passage]) -> &'a [Passage] {
         let from = passes.partition_point(|pass| pass.at_ns < self.from_ns);
         let to = passes.partition_point(|pass| pass.at_ns <= self.to_ns);
         passes.get(from..to).unwrap_or(&[])
@@ -95,7 +95,7 @@ impl<'a> Scene<'a> {
         self.options.losses.iter().filter(move |loss| loss.may_touch(protocol))
     }
 
-    /// Whether records of one of `points` were lost within the time shown.
+    /// Whether records of one of `points` were missed within the time shown.
     pub(super) fn loses_records_of(&self, points: &[Point]) -> bool {
         self.losses().any(|loss| {
             loss.point.is_some_and(|point| points.contains(&point))
@@ -139,21 +139,21 @@ impl<'a> Scene<'a> {
 
     /// The line at the foot: records and losses, and the part of the trace that is shown.
     pub(super) fn facts(&self, shown_ns: u64) -> String {
-        let lost: u64 =
+        let missed: u64 =
             self.options.losses.iter().fold(0, |sum, loss| sum.saturating_add(loss.count));
-        let lost = match lost {
-            0 => "no records lost".to_owned(),
-            1 => "1 record lost in the trace".to_owned(),
-            lost => format!("{} records lost in the trace", count(lost)),
+        let missed = match missed {
+            0 => "no records missed".to_owned(),
+            1 => "1 record missed in the trace".to_owned(),
+            missed => format!("{} records missed in the trace", count(missed)),
         };
         let span = Quantity::Time.words(shown_ns as f64);
         let records = counted(self.records, "record");
-        format!("sockscope: {records} of this connection; {lost}; {span} shown")
+        format!("sockscope: {records} of this connection; {missed}; {span} shown")
     }
 }
 
 /// Position after the last byte of `pass`.
-pub(super) fn end_of(pass: &Pass) -> u64 {
+pub(super) fn end_of(pass: &Passage) -> u64 {
     pass.end()
 }
 
@@ -161,7 +161,7 @@ pub(super) fn end_of(pass: &Pass) -> u64 {
 fn span(store: &ConnectionStore) -> Option<(u64, u64)> {
     let mut times = Vec::new();
     for flow in &store.flows {
-        for passes in &flow.passes {
+        for passes in &flow.passages {
             times.extend(passes.first().map(|pass| pass.at_ns));
             times.extend(passes.last().map(|pass| pass.at_ns));
         }
@@ -173,7 +173,7 @@ fn span(store: &ConnectionStore) -> Option<(u64, u64)> {
 
 fn record_count(store: &ConnectionStore) -> u64 {
     let of_flow =
-        |flow: &FlowStore| flow.passes.iter().map(Vec::len).sum::<usize>() + flow.events.len();
+        |flow: &FlowStore| flow.passages.iter().map(Vec::len).sum::<usize>() + flow.events.len();
     store.flows.iter().map(of_flow).sum::<usize>() as u64
 }
 

@@ -4,7 +4,7 @@
 //! line of what the sender knows to be acknowledged and of what was read; above it the edge of the
 //! window that the receiver offers. The room between stroke and edge is what could be sent.
 
-use sockscope_analysis::Pass;
+use sockscope_analysis::Passage;
 use sockscope_record::{Point, Record, marks, tcp_flags};
 use sockscope_render::columns;
 use sockscope_render::number::{count, counted};
@@ -61,13 +61,13 @@ pub(super) fn draw(scene: &Scene<'_>) -> String {
     draw_segments(scene, &mut page, &panel, sent);
     page.svg.end_group();
     if scene.loses_records_of(&[point]) {
-        page.note(format!("records of point {} were lost: segments are missing", point.number()));
+        page.note(format!("records of point {} were missed: segments are missing", point.number()));
     }
     page.finish()
 }
 
 /// The flow's segments at point 2, or at the next point that was seen.
-fn segments<'a>(scene: &Scene<'a>) -> (Point, &'a [Pass]) {
+fn segments<'a>(scene: &Scene<'a>) -> (Point, &'a [Passage]) {
     let points = &Point::ALL[Point::SendDequeue.index()..Point::ReceiveDequeue.index()];
     let seen = points.iter().find(|point| !scene.flow().at(**point).is_empty());
     let point = seen.copied().unwrap_or(Point::SendDequeue);
@@ -91,7 +91,7 @@ impl Lines {
 
 /// The position that each arriving acknowledgment allows to be sent up to: what it acknowledges and
 /// the window behind that (RFC 9293 §3.3.1). Where none was seen arriving, what the sender noted of it.
-fn window_edge<'a>(scene: &Scene<'_>, acks: impl Iterator<Item = &'a Pass>) -> Vec<Step> {
+fn window_edge<'a>(scene: &Scene<'_>, acks: impl Iterator<Item = &'a Passage>) -> Vec<Step> {
     let edges: Vec<_> = acks.map(|pass| (pass.at_ns, pass.window_edge())).collect();
     if !edges.is_empty() {
         return steps(scene, edges.into_iter());
@@ -119,7 +119,7 @@ fn steps(scene: &Scene<'_>, positions: impl Iterator<Item = (u64, u64)>) -> Vec<
     clipped(scene, &all, |step| step.at_ns).to_vec()
 }
 
-fn panel(scene: &Scene<'_>, page: &mut Page, area: Rect, sent: &[Pass], lines: &Lines) -> Panel {
+fn panel(scene: &Scene<'_>, page: &mut Page, area: Rect, sent: &[Passage], lines: &Lines) -> Panel {
     let values = |steps: &[Step]| steps.iter().filter_map(|step| step.value).collect::<Vec<_>>();
     let mut positions: Vec<f64> = Vec::new();
     for pass in sent.iter().filter(|pass| pass.len > 0) {
@@ -148,7 +148,7 @@ fn panel(scene: &Scene<'_>, page: &mut Page, area: Rect, sent: &[Pass], lines: &
     Panel { area, x: figure_page::time_axis(scene, area), y }
 }
 
-fn summary(sent: &[Pass]) -> String {
+fn summary(sent: &[Passage]) -> String {
     let data = || sent.iter().filter(|pass| pass.len > 0);
     let again = data().filter(|pass| pass.marks & marks::RETRANSMITTED != 0).count();
     format!(
@@ -173,8 +173,8 @@ fn draw_line(
     step_line::draw(scene, page, panel, &kept, style);
 }
 
-fn draw_segments(scene: &Scene<'_>, page: &mut Page, panel: &Panel, sent: &[Pass]) {
-    let x_of = |pass: &Pass| panel.x.scale.px(scene.since_zero(pass.at_ns));
+fn draw_segments(scene: &Scene<'_>, page: &mut Page, panel: &Panel, sent: &[Passage]) {
+    let x_of = |pass: &Passage| panel.x.scale.px(scene.since_zero(pass.at_ns));
     let y_of = |position: u64| panel.y.scale.px(position as f64);
     for (is_again, ink) in [(false, Ink::Data), (true, Ink::Alarm)] {
         let of_kind = || {

@@ -51,7 +51,7 @@ pub(super) fn draw_length(scene: &Scene<'_>, page: &mut Page, panel: &Panel, ste
     }
 }
 
-/// More steps than pixels: single ones cannot be told apart.
+/// More steps than pixels: single ones cannot be distinguished.
 fn is_dense(steps: &[Step], panel: &Panel) -> bool {
     steps.len() as f64 > panel.area.width
 }
@@ -105,13 +105,13 @@ pub(super) fn draw_unknown(scene: &Scene<'_>, page: &mut Page, panel: &Panel, st
     hatch(page, panel, &unknown_spans(scene, panel, steps), "unknown");
 }
 
-/// Hatches the times at which records of `point` were lost.
+/// Hatches the times at which records of `point` were missed.
 pub(super) fn draw_losses(scene: &Scene<'_>, page: &mut Page, panel: &Panel, point: Point) {
     let losses = scene.losses().filter(|loss| loss.point == Some(point));
     let shown = losses.filter(|loss| loss.start_ns <= scene.to_ns && loss.end_ns >= scene.from_ns);
     let px = |at_ns: u64| panel.x.scale.px(scene.since_zero(at_ns));
     let spans = joined(shown.map(|loss| (px(loss.start_ns), px(loss.end_ns))));
-    hatch(page, panel, &spans, "records lost");
+    hatch(page, panel, &spans, "records missed");
 }
 
 fn hatch(page: &mut Page, panel: &Panel, spans: &[(f64, f64)], words: &str) {

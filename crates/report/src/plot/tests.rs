@@ -3,7 +3,7 @@
 
 use insta::assert_snapshot;
 use proptest::prelude::*;
-use sockscope_analysis::{ConnectionStore, FlowStore, LossInterval, Pass};
+use sockscope_analysis::{ConnectionStore, FlowStore, LossInterval, Passage};
 use sockscope_record::{
     Connection, ConnectionId, Conversion, Direction, Kind, Point, Process, Protocol, Record,
     SegmentHeader, SendWindow, Side, marks, tcp_flags,
@@ -69,14 +69,14 @@ fn trace(text: &str) -> ConnectionStore {
 /// The bytes of `record` pass the point with this index.
 fn put(flow: &mut FlowStore, point: usize, record: Record) {
     let kind = Kind::from(Point::ALL[point]);
-    flow.passes[point].extend(Pass::of(&Record { kind, ..record }));
+    flow.passages[point].extend(Passage::of(&Record { kind, ..record }));
 }
 
 fn no_records() -> ConnectionStore {
     let id = ConnectionId(1);
     let flow = |direction| FlowStore {
         id: id.flow(direction),
-        passes: Default::default(),
+        passages: Default::default(),
         events: Vec::new(),
     };
     ConnectionStore {
@@ -252,24 +252,28 @@ fn the_ladder_has_an_arrow_for_each_segment_and_cuts_the_stall() {
 
 #[test]
 fn what_a_filter_drops_behind_point_6_is_drawn_as_lost() {
-    let lost = |text: &str| {
+    let strokes = |text: &str| {
         let svg = drawn(Figure::TimeSequence, &trace(text));
         let drawing = group(&svg, "time-sequence").to_owned();
         (strokes(&drawing, "fill data"), strokes(&drawing, "line alarm"))
     };
     let dropped =
         "0 c 4 0+100 | 2 c 5,6 0+100 | 3 c drop 0+100 | 4 c 4 100+100 | 6 c 5,6,7 100+100";
-    assert_eq!(lost(dropped), (2, 2), "a cross of two strokes ends the first arrow");
+    assert_eq!(strokes(dropped), (2, 2), "a cross of two strokes ends the first arrow");
     let again = format!("{dropped} | 9 c 4 0+100 again | 11 c 5,6,7 0+100 again");
-    let crossed = lost(&again).1;
-    let came = lost(&again.replace(" | 3 c drop 0+100", "")).1;
+    let crossed = strokes(&again).1;
+    let came = strokes(&again.replace(" | 3 c drop 0+100", "")).1;
     assert_eq!(crossed, came + 2, "the repetition came");
     let without_sender = "2 c 5,6 0+100 | 3 c drop 0+100 | 6 c 5,6,7 100+100";
-    assert_eq!(lost(without_sender), (2, 2), "so it is where only its receiver's host was seen");
+    assert_eq!(strokes(without_sender), (2, 2), "so it is where only its receiver's host was seen");
     let only = "2 c 5,6 0+100 | 3 c drop 0+100";
-    assert_eq!(lost(only), (1, 2), "nothing else came");
+    assert_eq!(strokes(only), (1, 2), "nothing else came");
     let acknowledgment = "0 s 4 0+0 ack 100 | 1 s 5,6 0+0 ack 100 | 2 s drop 0+0";
-    assert_eq!(lost(acknowledgment).1, 0, "a drop without a reason's name loses no bare segment");
+    assert_eq!(
+        strokes(acknowledgment).1,
+        0,
+        "a drop without a reason's name loses no bare segment"
+    );
 }
 
 #[test]
@@ -445,7 +449,7 @@ fn what_was_lost_is_hatched_and_named() {
     let panel = group(&svg, "send_queue");
     assert_eq!(panel.matches("class=\"unknown\"").count(), 1);
     assert!(texts(panel).contains(&"unknown"), "{panel}");
-    assert!(svg.contains("3 records lost in the trace"));
+    assert!(svg.contains("3 records missed in the trace"));
 }
 
 #[test]
@@ -580,7 +584,7 @@ proptest! {
             store.flows[0].events.push(noted.with_send_window(window));
         }
         for flow in &mut store.flows {
-            flow.passes.iter_mut().for_each(|passes| passes.sort_by_key(|pass| pass.at_ns));
+            flow.passages.iter_mut().for_each(|passes| passes.sort_by_key(|pass| pass.at_ns));
             flow.events.sort_by_key(|event| event.at_ns);
         }
         let losses = [LossInterval {

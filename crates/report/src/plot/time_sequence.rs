@@ -117,7 +117,7 @@ pub(super) fn draw(scene: &Scene<'_>) -> String {
 fn note_losses(scene: &Scene<'_>, page: &mut Page, events: &[Event]) {
     let Some((first, last)) = events.first().zip(events.last()) else { return };
     if scene.losses().any(|loss| loss.start_ns <= last.at_ns && loss.end_ns >= first.at_ns) {
-        page.note("records were lost in this time: segments may be missing".to_owned());
+        page.note("records were missed in this time: segments may be missing".to_owned());
     }
 }
 
@@ -310,9 +310,9 @@ fn draw_arrow(
     let drawn = match heights {
         (Some(from_y), Some(to_y)) => ((from_x, from_y), (to_x, to_y)),
         (Some(from_y), None) if !sees_arrivals => ((from_x, from_y), (to_x, from_y + 8.0)),
-        // Three quarters of the way, and a cross where nobody saw it go further.
+        // Three quarters of the way, and a cross where no record shows it further.
         (Some(from_y), None) => ((from_x, from_y), (from_x + (to_x - from_x) * 0.75, from_y + 8.0)),
-        // It came, and its end is not reached: nothing says when it left.
+        // It arrived, and its end is not reached: no record says when it left.
         (None, Some(to_y)) if arrow.dropped_ns.is_some() => {
             let across = to_x - from_x;
             ((from_x + across * 0.25, to_y - 8.0), (from_x + across * 0.75, to_y))

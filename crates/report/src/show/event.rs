@@ -195,9 +195,9 @@ fn write_loss(event: &Record, text: &mut String) -> Result {
     write!(text, "{} ", counted(loss.count, "record"))?;
     match loss.of {
         Some(kind) => write!(text, "of {} ", kind.name())?,
-        None => text.push_str("beside the points "),
+        None => text.push_str("of no point "),
     }
-    write!(text, "lost within {over} ")
+    write!(text, "missed within {over} ")
 }
 
 fn write_marks(bits: u8, text: &mut String) -> Result {

@@ -3,15 +3,15 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use sockscope_analysis::{ConnectionStore, LossInterval, Pass};
+use sockscope_analysis::{ConnectionStore, LossInterval, Passage};
 use sockscope_record::{FlowId, Kind, Loss, Point, Record, marks};
 
-/// Lists of a flow: one for each point, one for the events beside them.
+/// Lists of a flow: one for each point, one for the events of no point.
 const CURSORS: usize = Point::ALL.len() + 1;
 
 /// One list and how far it has been read.
 enum Cursor<'a> {
-    Passes { flow: FlowId, point: Point, rest: &'a [Pass] },
+    Passes { flow: FlowId, point: Point, rest: &'a [Passage] },
     Events { rest: &'a [Record] },
 }
 
@@ -68,7 +68,7 @@ pub(super) fn merged<'a>(
     let picked = flows.filter(move |it| flow.is_none_or(|flow| it.id == flow));
     let mut cursors: Vec<Cursor<'a>> = picked
         .flat_map(|flow| {
-            let passes = Point::ALL.into_iter().zip(&flow.passes);
+            let passes = Point::ALL.into_iter().zip(&flow.passages);
             let passes = passes.map(|(point, rest)| Cursor::Passes { flow: flow.id, point, rest });
             passes.chain([Cursor::Events { rest: &flow.events }])
         })
@@ -89,7 +89,7 @@ pub(super) fn merged<'a>(
 }
 
 /// Losses as records in time order, each at the end of its interval. They are few: a source counts
-/// many lost records in one.
+/// many missed records in one.
 pub(super) fn as_records(losses: &[LossInterval]) -> Vec<Record> {
     let mut records: Vec<_> = losses
         .iter()
@@ -106,16 +106,17 @@ pub(super) fn as_records(losses: &[LossInterval]) -> Vec<Record> {
 
 /// The furthest position in any flow, as the last passes say: good enough for a column's width.
 pub(super) fn furthest(stores: &[&ConnectionStore]) -> u64 {
-    let lists = stores.iter().flat_map(|store| &store.flows).flat_map(|flow| &flow.passes);
+    let lists = stores.iter().flat_map(|store| &store.flows).flat_map(|flow| &flow.passages);
     let ends = lists.filter_map(|passes| passes.last());
-    ends.map(Pass::end).max().unwrap_or(0)
+    ends.map(Passage::end).max().unwrap_or(0)
 }
 
 /// When the first event of all happened.
 pub(super) fn first_at(stores: &[ConnectionStore]) -> Option<u64> {
     let flows = stores.iter().flat_map(|store| &store.flows);
     let firsts = flows.flat_map(|flow| {
-        let passes = flow.passes.iter().filter_map(|passes| passes.first()).map(|pass| pass.at_ns);
+        let passes =
+            flow.passages.iter().filter_map(|passes| passes.first()).map(|pass| pass.at_ns);
         passes.chain(flow.events.first().map(|record| record.at_ns))
     });
     firsts.min()

@@ -7,7 +7,7 @@
 use std::io;
 use std::net::SocketAddr;
 
-use sockscope_analysis::{ConnectionStore, FlowStore, Pass};
+use sockscope_analysis::{ConnectionStore, FlowStore, Passage};
 use sockscope_record::{Direction, FlowId, Point, Protocol, Record, marks, tcp_flags};
 
 use super::concerns;
@@ -41,7 +41,7 @@ struct Packet<'a> {
     store: &'a ConnectionStore,
     direction: Direction,
     flow: FlowId,
-    pass: &'a Pass,
+    pass: &'a Passage,
 }
 
 fn packets(store: &ConnectionStore) -> impl Iterator<Item = Packet<'_>> {
@@ -52,7 +52,7 @@ fn packets(store: &ConnectionStore) -> impl Iterator<Item = Packet<'_>> {
     })
 }
 
-fn on_the_wire(flow: &FlowStore) -> &[Pass] {
+fn on_the_wire(flow: &FlowStore) -> &[Passage] {
     let left = flow.at(Point::InterfaceDequeue);
     if left.is_empty() { flow.at(Point::InputEnqueue) } else { left }
 }
@@ -104,7 +104,7 @@ impl Packet<'_> {
     fn ack(&self) -> u64 {
         let acknowledged = self.pass.acknowledged();
         let reverse = self.store.reverse(self.direction);
-        let fin = |pass: &&Pass| pass.tcp_flags & tcp_flags::FIN != 0;
+        let fin = |pass: &&Passage| pass.tcp_flags & tcp_flags::FIN != 0;
         let has_fin = on_the_wire(reverse)
             .iter()
             .find(fin)

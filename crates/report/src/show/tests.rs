@@ -1,7 +1,7 @@
 //! Every kind of event as a line, and the order of the lines.
 
 use proptest::prelude::*;
-use sockscope_analysis::{FlowStore, Pass};
+use sockscope_analysis::{FlowStore, Passage};
 use sockscope_record::{
     Connection, ConnectionId, Hold, Kind, Point, Process, Protocol, Record, Side, marks, tcp_flags,
 };
@@ -43,13 +43,13 @@ fn connection() -> Connection {
 fn store(records: &[Record]) -> ConnectionStore {
     let mut flows = [2, 3].map(|id| FlowStore {
         id: FlowId(id),
-        passes: Default::default(),
+        passages: Default::default(),
         events: Vec::new(),
     });
     for record in records {
         let flow = &mut flows[record.flow.direction() as usize];
         match record.point() {
-            Some(point) => flow.passes[point.index()].extend(Pass::of(record)),
+            Some(point) => flow.passages[point.index()].extend(Passage::of(record)),
             None => flow.events.push(*record),
         }
     }
@@ -214,7 +214,7 @@ fn one_flow_keeps_the_time_of_the_whole() {
 
 #[test]
 fn a_loss_stands_at_the_end_of_its_interval_whatever_flow_is_picked() {
-    let lost = |point, count| LossInterval {
+    let missed = |point, count| LossInterval {
         start_ns: START_NS + 2_000,
         end_ns: START_NS + 6_000,
         point,
@@ -223,13 +223,13 @@ fn a_loss_stands_at_the_end_of_its_interval_whatever_flow_is_picked() {
         is_anchored: false,
     };
     let options = ShowOptions { flow: Some(FlowId(3)), ..ShowOptions::default() };
-    let losses = [lost(Some(Point::ReceiveEnqueue), 512), lost(None, 3)];
+    let losses = [missed(Some(Point::ReceiveEnqueue), 512), missed(None, 3)];
     let mut out = Vec::new();
     show(&[stalled_message()], &losses, &options, &mut out).unwrap();
     let text = String::from_utf8(out).unwrap();
     let events: Vec<_> = text.lines().filter(|line| !line.starts_with('#')).collect();
-    assert!(events[0].ends_with("3 records beside the points lost within 4.000us"), "{text}");
-    assert!(events[1].ends_with("512 records of ReceiveEnqueue lost within 4.000us"), "{text}");
+    assert!(events[0].ends_with("3 records of no point missed within 4.000us"), "{text}");
+    assert!(events[1].ends_with("512 records of ReceiveEnqueue missed within 4.000us"), "{text}");
     assert!(events[2].contains("InterfaceEnqueue"), "{text}");
 }
 

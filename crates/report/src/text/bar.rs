@@ -37,9 +37,13 @@ pub(crate) fn of_ledger(ledger: &Ledger, is_udp: bool) -> Vec<Part> {
     shared_out(parts.map(|(part, ns)| (place_name(part.name(), is_udp), look(part), ns)).collect())
 }
 
-/// Where a mean byte spent its time, in path order: its delay in each stage, that in which it was lost, and as
+/// Where a mean byte spent its time, in path order: its delay in each stage, that between its drop and its retransmission, and as
 /// unknown what is left of the total, for which a stage was not seen. None when the total is unknown.
-pub(crate) fn of_delays(stages: &[StageAnalysis], lost_ns: Option<f64>, is_udp: bool) -> Vec<Part> {
+pub(crate) fn of_delays(
+    stages: &[StageAnalysis],
+    dropped_ns: Option<f64>,
+    is_udp: bool,
+) -> Vec<Part> {
     let Some(total_ns) = mean_ns(stages, Stage::Total) else { return Vec::new() };
     let places = Stage::ALL.into_iter().filter(|stage| *stage != Stage::Total);
     let mut parts: Vec<_> = places
@@ -51,8 +55,8 @@ pub(crate) fn of_delays(stages: &[StageAnalysis], lost_ns: Option<f64>, is_udp: 
             )
         })
         .collect();
-    let lost = LedgerPart::Lost;
-    parts.push((lost.name(), look(lost), lost_ns.and_then(rounded).unwrap_or(0)));
+    let dropped = LedgerPart::Dropped;
+    parts.push((dropped.name(), look(dropped), dropped_ns.and_then(rounded).unwrap_or(0)));
     let known_ns = parts.iter().fold(0_u64, |sum, (_, _, ns)| sum.saturating_add(*ns));
     let unknown = LedgerPart::Unknown;
     // Each mean is rounded to a nanosecond by itself.
@@ -170,7 +174,7 @@ fn look(part: LedgerPart) -> Look {
         LedgerPart::TcpInput => ('i', Tone::Fill(3), "protocol input"),
         LedgerPart::ReceiveWakeup => ('U', Tone::Fill(4), "reader waits for a CPU"),
         LedgerPart::ReceiveApp => ('A', Tone::Fill(4), "reader does something else"),
-        LedgerPart::Lost => ('X', Tone::Fill(5), "dropped, and not yet sent again"),
+        LedgerPart::Dropped => ('X', Tone::Fill(5), "dropped, and not yet retransmitted"),
         LedgerPart::Unknown => ('?', Tone::Fill(5), "cannot be known"),
     }
 }

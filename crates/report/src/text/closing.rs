@@ -26,8 +26,8 @@ pub(super) fn write(report: &Report<'_>, page: &mut Page<'_>) -> io::Result<()> 
     let analysis = report.analysis;
     let facts = &analysis.facts;
     let counted = if facts.unfinished { ", as far as was counted" } else { "" };
-    let loss = format!("{}{counted}; {}", lost(&facts.lost), cost(&facts.costs, report, page));
-    page.labelled("lost", &loss, Tone::Plain)
+    let loss = format!("{}{counted}; {}", missed(&facts.missed), cost(&facts.costs, report, page));
+    page.labelled("missed", &loss, Tone::Plain)
 }
 
 fn write_conservation(report: &Report<'_>, page: &mut Page<'_>) -> io::Result<()> {
@@ -68,8 +68,7 @@ fn queues(flow: &FlowAnalysis) -> impl Iterator<Item = &StageAnalysis> {
     flow.stages.iter().filter(|stage| stage.stage != Stage::Total)
 }
 
-/// The flows with stages whose residue is `odd`, as `flow 3 wire -1,448 B`; `None` when there is
-/// none.
+/// The flows with stages whose residue is `odd`, as `flow 3 wire -1,448 B`; `None` without one.
 fn named(flows: &[&FlowAnalysis], odd: impl Fn(Option<i64>) -> bool) -> Option<String> {
     let mut names = flows.iter().filter_map(|flow| {
         let odd: Vec<_> = queues(flow).filter(|stage| odd(stage.residue_bytes)).collect();
@@ -101,21 +100,21 @@ fn with_residue(stage: &StageAnalysis) -> String {
     }
 }
 
-/// As `515 records: 512 of ReceiveEnqueue, 3 beside the points`.
-fn lost(lost: &LossCounts) -> String {
+/// As `515 records: 512 of ReceiveEnqueue, 3 of no point`.
+fn missed(missed: &LossCounts) -> String {
     let mut places: Vec<_> = Point::ALL
         .iter()
-        .zip(lost.points)
-        .filter(|&(_, lost)| lost > 0)
-        .map(|(point, lost)| format!("{} of {}", count(lost), point.name()))
+        .zip(missed.points)
+        .filter(|&(_, missed)| missed > 0)
+        .map(|(point, missed)| format!("{} of {}", count(missed), point.name()))
         .collect();
-    if lost.events > 0 {
-        places.push(format!("{} beside the points", count(lost.events)));
+    if missed.events > 0 {
+        places.push(format!("{} of no point", count(missed.events)));
     }
     match places.is_empty() {
         true => "no record".to_owned(),
-        false if lost.total() == 1 => format!("1 record: {}", places.join(", ")),
-        false => format!("{} records: {}", count(lost.total()), places.join(", ")),
+        false if missed.total() == 1 => format!("1 record: {}", places.join(", ")),
+        false => format!("{} records: {}", count(missed.total()), places.join(", ")),
     }
 }
 

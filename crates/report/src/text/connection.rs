@@ -183,7 +183,7 @@ fn notes(analysis: &ConnectionAnalysis, is_capture: bool) -> Vec<&'static str> {
     if was_established && connection.both_ends_here {
         notes.push(
             "joined on the way, so that the recorder did not look for records that the kernel \
-             skipped: a skipped one shows as residue, not as lost",
+             skipped: a skipped one shows as residue, not as missed",
         );
     }
     notes
@@ -226,7 +226,7 @@ fn write_flow(
 /// The way of a mean byte as a bar, with its stages below, the longest first. Nothing where no byte was
 /// seen at both ends.
 fn write_delay(flow: &FlowAnalysis, is_udp: bool, page: &mut Page<'_>) -> io::Result<()> {
-    let parts = bar::of_delays(&flow.stages, flow.lost_byte_delay_ns, is_udp);
+    let parts = bar::of_delays(&flow.stages, flow.dropped_byte_delay_ns, is_udp);
     if parts.is_empty() {
         return Ok(());
     }

@@ -25,17 +25,17 @@ pub(super) fn write(
 
 fn write_one(finding: &Finding, analysis: &Analysis, page: &mut Page<'_>) -> io::Result<()> {
     let times = page.style.glyphs().times;
-    let lost = match finding.lost_ns {
+    let cost = match finding.cost_ns {
         // Another finding may have the time: that of one wait counts once.
-        0 => "no lost time of its own".to_owned(),
+        0 => "no cost of its own".to_owned(),
         ns => {
             let share = percent_of(ns, analysis.duration_ns);
-            format!("{} lost ({share} of the trace)", page.time(ns))
+            format!("cost {} ({share} of the trace)", page.time(ns))
         }
     };
     let id = page.style.paint(finding.id.name(), Tone::Bad);
     let seen = count(finding.count);
-    page.line(&format!("finding  {id}: {seen}{times}, {lost}, flow {}", finding.flow))?;
+    page.line(&format!("finding  {id}: {seen}{times}, {cost}, flow {}", finding.flow))?;
     let indent = " ".repeat(INDENT);
     page.wrapped(&indent, INDENT, &finding.summary, Tone::Plain)?;
     for evidence in &finding.evidence {

@@ -88,22 +88,22 @@ fn write_trace(report: &Report<'_>, page: &mut Page<'_>) -> io::Result<()> {
         "{source}, {duration}{}, {}, {}",
         counted(analysis.connections.len() as u64, "connection"),
         counted(analysis.records, "record"),
-        lost(&analysis.facts),
+        missed(&analysis.facts),
     );
     page.labelled("trace", &line, Tone::Plain)
 }
 
-/// A count that was not taken to the end is none of the whole trace.
-fn lost(facts: &TraceFacts) -> String {
-    let lost = count(facts.lost.total());
+/// Without an end mark the count does not reach to the end of the trace.
+fn missed(facts: &TraceFacts) -> String {
+    let missed = count(facts.missed.total());
     match facts.unfinished {
-        false => format!("{lost} lost"),
-        true if facts.lost.total() == 0 => "not finished".to_owned(),
-        true => format!("{lost} counted as lost, not finished"),
+        false => format!("{missed} missed"),
+        true if facts.missed.total() == 0 => "not finished".to_owned(),
+        true => format!("at least {missed} missed, not finished"),
     }
 }
 
-/// A place with so many times what the verdict has cost is named beside it.
+/// A place with so many times the cost of the verdict is named with it.
 const ELSEWHERE_TIMES_MIN: u64 = 10;
 
 fn write_verdict(report: &Report<'_>, page: &mut Page<'_>) -> io::Result<()> {
@@ -119,20 +119,20 @@ fn write_verdict(report: &Report<'_>, page: &mut Page<'_>) -> io::Result<()> {
             page.labelled("fix", &refused.fix(), Tone::Strong)?;
             return write_others(&totals, page);
         }
-        let is_unclear = is_blind(report) || totals.iter().any(|total| total.lost_ns == 0);
+        let is_unclear = is_blind(report) || totals.iter().any(|total| total.cost_ns == 0);
         let tone = if is_unclear { Tone::Plain } else { Tone::Good };
         page.labelled("verdict", &all_clear(report, &totals, page), tone)?;
         return write_others(&totals, page);
     };
     let first = totals.remove(verdict);
-    let costs_most = totals.iter().all(|other| other.lost_ns <= first.lost_ns);
+    let costs_most = totals.iter().all(|other| other.cost_ns <= first.cost_ns);
     page.labelled("verdict", &costliest(report, &first, costs_most, page), Tone::Bad)?;
     page.labelled("why", &first.worst.summary, Tone::Plain)?;
     page.labelled("fix", &first.worst.fix, Tone::Strong)?;
-    let dropped = Dropped::of(report).and_then(|one| one.beside(first.lost_ns, report, page));
-    let more = dropped.or_else(|| writer_away(report, first.lost_ns, page));
-    let more = more.or_else(|| served(report, first.lost_ns, page));
-    if let Some(more) = more.or_else(|| elsewhere(report, first.lost_ns, page)) {
+    let dropped = Dropped::of(report).and_then(|one| one.beside(first.cost_ns, report, page));
+    let more = dropped.or_else(|| writer_away(report, first.cost_ns, page));
+    let more = more.or_else(|| served(report, first.cost_ns, page));
+    if let Some(more) = more.or_else(|| elsewhere(report, first.cost_ns, page)) {
         page.labelled("but", &more, Tone::Strong)?;
     }
     write_others(&totals, page)
@@ -153,26 +153,26 @@ pub(super) fn lead(report: &Report<'_>) -> Option<ConnectionId> {
 
 /// The flow that waited longest for what the kernel had dropped, where that is a verdict.
 ///
-/// A finding says so where TCP told of sending it again. It does not where the sender was not recorded, nor
+/// A finding says so where TCP reported the retransmission. It does not where the sender was not recorded, nor
 /// of a first transmission that the sender's own host refused.
 struct Dropped<'a> {
     connection: &'a ConnectionAnalysis,
     flow: &'a FlowAnalysis,
-    lost_ns: u64,
+    cost_ns: u64,
 }
 
 impl<'a> Dropped<'a> {
     fn of(report: &Report<'a>) -> Option<Self> {
         let of_flow = |connection, flow: &'a FlowAnalysis| {
-            let lost_ns = flow.ledger.ns[LedgerPart::Lost as usize];
-            Self { connection, flow, lost_ns }
+            let cost_ns = flow.ledger.ns[LedgerPart::Dropped as usize];
+            Self { connection, flow, cost_ns }
         };
         let flows = report.connections().flat_map(|connection| {
             report.flows(connection).map(move |flow| of_flow(connection, flow))
         });
-        let worst = flows.max_by_key(|one| (one.lost_ns, Reverse(one.flow.id)))?;
+        let worst = flows.max_by_key(|one| (one.cost_ns, Reverse(one.flow.id)))?;
         let duration_ns = report.analysis.duration_ns;
-        is_verdicts_share(worst.lost_ns, worst.connection, duration_ns).then_some(worst)
+        is_verdicts_share(worst.cost_ns, worst.connection, duration_ns).then_some(worst)
     }
 
     /// The most frequent reason, of those that dropped data where there is one.
@@ -185,17 +185,17 @@ impl<'a> Dropped<'a> {
         let (time, share) = self.cost(report, page);
         let (id, what) = (self.connection.connection.id.0, self.what());
         format!(
-            "dropped packets cost most: {time} lost ({share} of the trace), on connection {id}; {what}."
+            "dropped packets cost most: {time} ({share} of the trace), on connection {id}; {what}."
         )
     }
 
-    /// What to say beside a verdict that cost less, where no finding of the flow has this time.
+    /// The words next to a verdict that cost less, where no finding of the flow has this time.
     fn beside(&self, verdict_ns: u64, report: &Report<'_>, page: &Page<'_>) -> Option<String> {
         let has_time = |finding: &Finding| {
             let ids = [FindingId::Retransmission, FindingId::InterfaceQueueLimited];
             finding.flow == self.flow.id && ids.contains(&finding.id)
         };
-        if self.lost_ns <= verdict_ns || self.connection.findings.iter().any(has_time) {
+        if self.cost_ns <= verdict_ns || self.connection.findings.iter().any(has_time) {
             return None;
         }
         let (time, share) = self.cost(report, page);
@@ -204,7 +204,7 @@ impl<'a> Dropped<'a> {
     }
 
     fn cost(&self, report: &Report<'_>, page: &Page<'_>) -> (String, String) {
-        (page.time(self.lost_ns), percent_of(self.lost_ns, report.analysis.duration_ns))
+        (page.time(self.cost_ns), percent_of(self.cost_ns, report.analysis.duration_ns))
     }
 
     /// As `what the client sent was dropped for NETFILTER_DROP on the server's host`.
@@ -280,13 +280,13 @@ fn costliest(
         ),
     };
     let id = total.id.name();
-    if total.lost_ns == 0 {
-        return format!("{id}: seen {times} {place}; no time lost that can be measured.");
+    if total.cost_ns == 0 {
+        return format!("{id}: seen {times} {place}; its cost cannot be measured.");
     }
     let share =
-        format!(" ({} of the trace)", percent_of(total.lost_ns, report.analysis.duration_ns));
-    let most = if costs_most { " costs most" } else { "" };
-    format!("{id}{most}: {} lost{share}, {times}, {place}.", page.time(total.lost_ns))
+        format!(" ({} of the trace)", percent_of(total.cost_ns, report.analysis.duration_ns));
+    let costs = if costs_most { " costs most:" } else { ": cost" };
+    format!("{id}{costs} {}{share}, {times}, {place}.", page.time(total.cost_ns))
 }
 
 fn write_others(others: &[FindingTotal<'_>], page: &mut Page<'_>) -> io::Result<()> {
@@ -298,7 +298,7 @@ fn write_others(others: &[FindingTotal<'_>], page: &mut Page<'_>) -> io::Result<
         .map(|total| {
             let times = page.style.glyphs().times;
             let seen = format!("{} {}{times}", total.id.name(), count(total.count));
-            match total.lost_ns {
+            match total.cost_ns {
                 0 => seen,
                 ns => format!("{seen} ({})", page.time(ns)),
             }
@@ -346,7 +346,7 @@ fn all_clear(report: &Report<'_>, totals: &[FindingTotal<'_>], page: &Page<'_>) 
 /// What to say where findings are no verdict. Of some the cost is not measured, which is not small for that.
 fn small_costs(totals: &[FindingTotal<'_>]) -> String {
     let percent = 100 / VERDICT_SHARE_DIVISOR;
-    let unmeasured = totals.iter().filter(|total| total.lost_ns == 0);
+    let unmeasured = totals.iter().filter(|total| total.cost_ns == 0);
     let names: Vec<_> = unmeasured.map(|total| total.id.name()).collect();
     match names.len() {
         0 => format!("no finding costs {percent} % of the time"),
@@ -357,7 +357,7 @@ fn small_costs(totals: &[FindingTotal<'_>]) -> String {
     }
 }
 
-/// What to say where TCP held short segments most of the time, and nobody was seen to wait for them.
+/// What to say where TCP held short segments most of the time, and no wait for them was seen.
 fn held_words(part: LedgerPart) -> &'static str {
     match part {
         LedgerPart::SendNagle => {
@@ -505,7 +505,7 @@ fn served(report: &Report<'_>, verdict_ns: u64, page: &Page<'_>) -> Option<Strin
     })
 }
 
-/// What to say where the verdict's finding costs next to nothing beside one place: of thousands of short
+/// The words for a verdict whose finding costs next to nothing against one place: of thousands of short
 /// connections one can have it.
 fn elsewhere(report: &Report<'_>, verdict_ns: u64, page: &Page<'_>) -> Option<String> {
     let spent = under_way(report);
@@ -530,14 +530,14 @@ fn under_way(report: &Report<'_>) -> Vec<(LedgerPart, u64)> {
 /// What limits the worth of all that follows.
 fn write_cautions(report: &Report<'_>, page: &mut Page<'_>) -> io::Result<()> {
     let analysis = report.analysis;
-    let lost = analysis.facts.lost.total();
-    if lost > 0 {
-        let share = percent_of(lost, lost.saturating_add(analysis.records));
-        let text = match lost {
-            1 => format!("1 record ({share}) was lost: what it touches is unknown, not guessed."),
+    let missed = analysis.facts.missed.total();
+    if missed > 0 {
+        let share = percent_of(missed, missed.saturating_add(analysis.records));
+        let text = match missed {
+            1 => format!("1 record ({share}) was missed: what it touches is unknown, not guessed."),
             _ => format!(
-                "{} records ({share}) were lost: what they touch is unknown, not guessed.",
-                count(lost)
+                "{} records ({share}) were missed: what they touch is unknown, not guessed.",
+                count(missed)
             ),
         };
         page.labelled("caution", &text, Tone::Bad)?;

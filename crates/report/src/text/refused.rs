@@ -1,4 +1,4 @@
-//! Datagrams that came to their host and that no socket took there.
+//! Datagrams that arrived at their host and that no socket took there.
 
 use std::cmp::Reverse;
 use std::net::SocketAddr;

@@ -9,10 +9,10 @@ use sockscope_render::style::Tone;
 
 use super::page::{Page, columns};
 use crate::Report;
-use crate::lost_time::LostTime;
 use crate::order::{is_under_way, ledger_sum, place_name};
+use crate::total_cost::TotalCost;
 
-/// Columns beside the two addresses: id, bytes, time lost, and the longest finding's name.
+/// Columns other than the two addresses: id, bytes, cost, and the longest finding's name.
 const BESIDE_ENDS: usize = 49;
 
 /// A sum is shown in its rows' unit up to so many times what that unit is for: that has six digits.
@@ -21,16 +21,16 @@ const SUM_OF_LARGEST_MAX: u64 = 900;
 /// One unit for each column of the table.
 struct Units {
     bytes: ColumnUnit,
-    lost: ColumnUnit,
+    cost: ColumnUnit,
 }
 
-/// Bytes both ways and time lost, of one connection or of several.
+/// Bytes both ways and cost, of one connection or of several.
 #[derive(Default)]
 struct Sums {
     bytes: u64,
-    /// Lost records may have had more of them.
+    /// Missed records may have had more of them.
     is_lower_bound: bool,
-    lost_ns: u64,
+    cost_ns: u64,
 }
 
 /// What a line says of one connection or of several.
@@ -52,7 +52,7 @@ impl Units {
         };
         Self {
             bytes: ColumnUnit::for_sizes(largest(|sums| sums.bytes)),
-            lost: ColumnUnit::for_times(largest(|sums| sums.lost_ns), page.style.charset),
+            cost: ColumnUnit::for_times(largest(|sums| sums.cost_ns), page.style.charset),
         }
     }
 }
@@ -115,8 +115,8 @@ fn write_head(units: &Units, page: &mut Page<'_>) -> io::Result<()> {
         "B" => "bytes".to_owned(),
         unit => format!("size {unit}"),
     };
-    let (width, lost) = (ends_width(page), format!("lost {}", units.lost.name));
-    let head = format!("{:>5} {ends:<width$} {bytes:>8} {lost:>8}  most in", "id");
+    let (width, cost) = (ends_width(page), format!("cost {}", units.cost.name));
+    let head = format!("{:>5} {ends:<width$} {bytes:>8} {cost:>8}  most in", "id");
     let head = page.style.paint(&head, Tone::Faint);
     page.line(&head)
 }
@@ -125,8 +125,8 @@ fn write_row(row: &Row, units: &Units, page: &mut Page<'_>) -> io::Result<()> {
     let Row { id, ends, sums, remark } = row;
     let width = ends_width(page);
     let bytes = page.bound(units.bytes.cell(sums.bytes), sums.is_lower_bound);
-    let lost = units.lost.cell(sums.lost_ns);
-    page.line(&format!("{id:>5} {ends:<width$} {bytes:>8} {lost:>8}  {remark}"))
+    let cost = units.cost.cell(sums.cost_ns);
+    page.line(&format!("{id:>5} {ends:<width$} {bytes:>8} {cost:>8}  {remark}"))
 }
 
 /// Both addresses; between two sockets of one address it is written once.
@@ -152,7 +152,7 @@ fn shortened(ends: &str, width: usize) -> String {
 
 /// The finding that costs most, else where most time went.
 fn remark<'a>(report: &Report<'a>, connection: &'a ConnectionAnalysis) -> String {
-    if let Some(finding) = report.findings(connection).max_by_key(|finding| finding.lost_ns) {
+    if let Some(finding) = report.findings(connection).max_by_key(|finding| finding.cost_ns) {
         return finding.id.name().to_owned();
     }
     match connection.unopened {
@@ -179,6 +179,6 @@ fn sums<'a>(report: &Report<'a>, connections: &[&'a ConnectionAnalysis]) -> Sums
         sums.is_lower_bound |= report.flows(connection).any(|flow| flow.at_least.bytes);
     }
     let findings = connections.iter().flat_map(|connection| report.findings(connection));
-    sums.lost_ns = findings.collect::<LostTime>().ns();
+    sums.cost_ns = findings.collect::<TotalCost>().ns();
     sums
 }

@@ -87,7 +87,7 @@ fn a_queue_that_does_not_add_up_is_named() {
     insta::assert_snapshot!(closing.join("\n"), @"
     conservation: residue 0 in 12 of 14 queues (7 of each of 2 flows with data); off
              by: flow 3 wire -1,448 B; unknown: flow 3 input_queue
-    lost     no record; probes: 3,200 hits of 87 ns, 278 µs in all, <0.1 % of a CPU
+    missed   no record; probes: 3,200 hits of 87 ns, 278 µs in all, <0.1 % of a CPU
     ");
     assert!(text.contains("at end        0 B"), "{text}");
 }
@@ -109,7 +109,7 @@ fn verdict_of(analysis: &Analysis) -> String {
 
 #[test]
 fn what_costs_next_to_nothing_is_no_verdict() {
-    let verdict = verdict(|_, finding| finding.lost_ns = 80_000_000);
+    let verdict = verdict(|_, finding| finding.cost_ns = 80_000_000);
     assert!(
         verdict.starts_with("verdict  no finding costs 1 % of the time; of 8.35 s"),
         "{verdict}"
@@ -150,11 +150,11 @@ fn a_writer_that_does_not_use_its_room_is_named_beside_a_verdict_that_cost_less(
 
 #[test]
 fn drops_that_no_finding_has_are_named_beside_a_verdict_that_cost_less() {
-    let with = |lost_ns: u64, id: FindingId| {
+    let with = |cost_ns: u64, id: FindingId| {
         let said = verdict(|analysis, finding| {
             finding.id = id;
             let flow = &mut analysis.connections[0].flows[0];
-            flow.ledger.ns[LedgerPart::Lost as usize] = lost_ns;
+            flow.ledger.ns[LedgerPart::Dropped as usize] = cost_ns;
             let (reason, host) = ("QDISC_DROP".to_owned(), Some(Side::Client));
             flow.drops = vec![DropCount { reason, count: 9, bytes: 900, host }];
         });
@@ -172,7 +172,7 @@ fn drops_that_no_finding_has_are_named_beside_a_verdict_that_cost_less() {
 fn a_place_with_ten_times_what_the_verdict_cost_is_named_beside_it() {
     let with = |woken_ns: u64| {
         let said = verdict(|analysis, finding| {
-            finding.lost_ns = 100_000_000;
+            finding.cost_ns = 100_000_000;
             let ledger = &mut analysis.connections[0].flows[0].ledger;
             ledger.ns = Default::default();
             ledger.ns[LedgerPart::SendNagle as usize] = 100_000_000;
@@ -194,7 +194,7 @@ fn where_nagle_has_the_time_and_nobody_is_seen_to_wait_the_verdict_says_what_cou
     let said = verdict_of(&analysis);
     assert!(said.contains("send_queue.nagle"), "{said}");
     assert!(said.contains("set TCP_NODELAY or write each message"), "{said}");
-    let said = verdict(|_, finding| finding.lost_ns = 80_000_000);
+    let said = verdict(|_, finding| finding.cost_ns = 80_000_000);
     assert!(!said.contains("TCP_NODELAY"), "{said}");
 }
 
@@ -234,15 +234,15 @@ fn a_very_long_command_has_its_middle_left_out_and_no_line_beyond_the_page() {
 #[test]
 fn time_that_two_flows_lost_at_once_counts_once() {
     let mut analysis = stall();
-    let lost = "8.17 s lost (94.9 % of the trace)";
-    assert!(verdict_of(&analysis).contains(lost));
+    let cost = "8.17 s (94.9 % of the trace)";
+    assert!(verdict_of(&analysis).contains(cost));
     let mut again = analysis.connections[0].findings[0].clone();
     analysis.connections[0].findings.push(again.clone());
-    assert!(verdict_of(&analysis).contains(lost), "{}", verdict_of(&analysis));
+    assert!(verdict_of(&analysis).contains(cost), "{}", verdict_of(&analysis));
     let end_ns = analysis.start_ns + analysis.duration_ns;
     again.times = vec![(end_ns - 8_170_000_000, end_ns)];
     analysis.connections[0].findings.push(again);
-    let whole = "8.61 s lost (100.0 % of the trace)";
+    let whole = "8.61 s (100.0 % of the trace)";
     assert!(verdict_of(&analysis).contains(whole), "{}", verdict_of(&analysis));
 }
 
@@ -266,7 +266,7 @@ fn where_callers_wait_for_the_answering_program_the_verdict_says_so() {
 
 #[test]
 fn one_in_a_hundred_of_the_time_is_a_verdict() {
-    let verdict = verdict(|_, finding| finding.lost_ns = 90_000_000);
+    let verdict = verdict(|_, finding| finding.cost_ns = 90_000_000);
     assert!(verdict.starts_with("verdict  nagle-delayed-ack costs most: 90.0 ms"), "{verdict}");
 }
 
@@ -274,14 +274,14 @@ fn one_in_a_hundred_of_the_time_is_a_verdict() {
 fn a_verdict_beside_findings_that_cost_more_together_does_not_cost_most() {
     let mut analysis = stall();
     let finding = analysis.connections[0].findings.remove(0);
-    let costing = |id, lost_ns| Finding { id, lost_ns, ..finding.clone() };
+    let costing = |id, cost_ns| Finding { id, cost_ns, ..finding.clone() };
     analysis.connections[0].findings = vec![
         costing(FindingId::NagleDelayedAck, 80_000_000),
         costing(FindingId::NagleDelayedAck, 80_000_000),
         costing(FindingId::Retransmission, 90_000_000),
     ];
     let verdict = verdict_of(&analysis);
-    assert!(verdict.starts_with("verdict  retransmission: 90.0 ms lost"), "{verdict}");
+    assert!(verdict.starts_with("verdict  retransmission: cost 90.0 ms ("), "{verdict}");
     assert!(verdict.contains("\nalso     nagle-delayed-ack 398× (160 ms)"), "{verdict}");
 }
 
@@ -294,7 +294,7 @@ fn an_idle_hour_after_the_traffic_makes_no_stall_harmless() {
 #[test]
 fn lost_datagrams_are_a_verdict_whatever_time_they_cost() {
     let verdict = verdict(|_, finding| {
-        (finding.id, finding.lost_ns) = (FindingId::UdpReceiveDrop, 0);
+        (finding.id, finding.cost_ns) = (FindingId::UdpReceiveDrop, 0);
     });
     assert!(verdict.starts_with("verdict  udp-receive-drop: seen "), "{verdict}");
 }
@@ -308,10 +308,10 @@ fn thousands_of_connections_stay_readable() {
 
 #[test]
 fn a_sum_that_the_rows_have_no_part_of_has_a_unit_of_its_own() {
-    // Only the tenth has lost time, and it is shown in full.
+    // Only the tenth has a cost, and it is shown in full.
     let text = written(&Text, &many(12), &Options { detailed: 1, ..Options::default() });
     let rows = text.split("the other 11 connections").nth(1).unwrap();
-    assert!(rows.contains("lost ms"), "{rows}");
+    assert!(rows.contains("cost ms"), "{rows}");
     let sum = rows.lines().find(|line| line.contains("all 12 connections")).unwrap();
     assert_eq!(sum.split_whitespace().last(), Some("10.0"), "{rows}");
 }
@@ -319,7 +319,7 @@ fn a_sum_that_the_rows_have_no_part_of_has_a_unit_of_its_own() {
 #[test]
 fn a_sum_far_above_its_rows_has_a_unit_that_shows_it_in_digits() {
     let mut analysis = many(12);
-    // The tenth has lost time, so it is shown in full.
+    // The tenth has a cost, so it is shown in full.
     for (index, connection) in analysis.connections.iter_mut().enumerate() {
         connection.flows[0].bytes = if index == 9 { 40_000_000 } else { 400 };
         connection.flows[1].bytes = 0;
@@ -354,12 +354,12 @@ fn nothing_recorded_is_a_report_too() {
     insta::assert_snapshot!(text(&empty()), @r"
     sockscope 0.1.0 on anvil, kernel 6.18.1, clock monotonic
     command  python3 rpc.py
-    trace    live, 0 connections, 0 records, 0 lost
+    trace    live, 0 connections, 0 records, 0 missed
 
     verdict  no connection was recorded: nothing that was picked sent or received
              over TCP or UDP (Unix sockets are not recorded).
 
-    lost     no record; probes: 3,200 hits of 87 ns, 278 µs in all, ? of a CPU
+    missed   no record; probes: 3,200 hits of 87 ns, 278 µs in all, ? of a CPU
     ");
 }
 
@@ -374,11 +374,11 @@ fn of_a_trace_that_was_not_finished_nothing_is_said_to_be_whole() {
 
     verdict  there is no connection in the trace.
 
-    lost     no record, as far as was counted; probes: 3,200 hits of 87 ns, 278 µs
+    missed   no record, as far as was counted; probes: 3,200 hits of 87 ns, 278 µs
              in all, ? of a CPU
     ");
-    analysis.facts.lost.events = 5;
-    assert!(text(&analysis).contains("0 records, 5 counted as lost, not finished"));
+    analysis.facts.missed.events = 5;
+    assert!(text(&analysis).contains("0 records, at least 5 missed, not finished"));
 }
 
 #[test]
@@ -610,7 +610,7 @@ fn of_very_many_processes_the_first_are_named() {
 #[test]
 fn what_costs_no_time_is_named_without_a_time() {
     let verdict = verdict(|analysis, finding| {
-        let split = Finding { id: FindingId::SplitMessage, lost_ns: 0, ..finding.clone() };
+        let split = Finding { id: FindingId::SplitMessage, cost_ns: 0, ..finding.clone() };
         let mut other = analysis.connections[0].clone();
         other.findings = vec![split];
         analysis.connections.push(other);
@@ -705,9 +705,9 @@ fn what_the_receivers_filter_drops_is_the_verdict_where_it_alone_was_recorded() 
     let steps: [(u64, &[Kind], u64); 4] =
         [(0, &ARRIVING, 0), (1, &[Kind::Drop], 77), (200_000, &ARRIVING, 0), (200_010, &READ, 0)];
     insta::assert_snapshot!(ten_segments(false, &steps), @r"
-    verdict  dropped packets cost most: 2.00 s lost (95.7 % of the trace), on
-             connection 1; what the client sent was dropped for NETFILTER_DROP on
-             the server's host.
+    verdict  dropped packets cost most: 2.00 s (95.7 % of the trace), on connection
+             1; what the client sent was dropped for NETFILTER_DROP on the server's
+             host.
     fix      On the server's host: find what drops them, a packet filter (nft list
              ruleset) or a full queue (tc -s qdisc show, nstat -az).
     ");
@@ -724,9 +724,9 @@ fn what_the_senders_host_refuses_is_the_verdict() {
         (200_010, &READ, 0),
     ];
     insta::assert_snapshot!(ten_segments(true, &steps), @r"
-    verdict  dropped packets cost most: 2.00 s lost (95.7 % of the trace), on
-             connection 1; what the client sent was dropped for QDISC_DROP on the
-             client's host.
+    verdict  dropped packets cost most: 2.00 s (95.7 % of the trace), on connection
+             1; what the client sent was dropped for QDISC_DROP on the client's
+             host.
     fix      On the client's host: find what drops them, a packet filter (nft list
              ruleset) or a full queue (tc -s qdisc show, nstat -az).
     ");

@@ -59,10 +59,10 @@ fn no_tcp_has_a_datagram() {
 fn a_cost_that_is_not_measured_is_not_called_small() {
     let mut analysis = stall();
     let finding = analysis.connections[0].findings.remove(0);
-    let small = Finding { lost_ns: 1_000, times: vec![(1, 1_001)], ..finding.clone() };
+    let small = Finding { cost_ns: 1_000, times: vec![(1, 1_001)], ..finding.clone() };
     analysis.connections[0].findings = vec![small.clone()];
     insta::assert_snapshot!(verdict(&analysis), @"verdict no finding costs 1 % of the time; of 8.35 s with bytes under way: send_queue.nagle 97.8 %, receive_queue.wakeup 1.3 %, receive_queue.app 0.8 %.");
-    let unmeasured = Finding { id: FindingId::SplitMessage, lost_ns: 0, times: vec![], ..finding };
+    let unmeasured = Finding { id: FindingId::SplitMessage, cost_ns: 0, times: vec![], ..finding };
     analysis.connections[0].findings = vec![small, unmeasured];
     insta::assert_snapshot!(verdict(&analysis), @"verdict no finding has a measured cost of 1 % of the time; that of split-message is not measured; of 8.35 s with bytes under way: send_queue.nagle 97.8 %, receive_queue.wakeup 1.3 %, receive_queue.app 0.8 %.");
 }
@@ -80,8 +80,8 @@ fn the_connection_of_the_verdict_is_shown_first() {
     let finding = |id, flow, (from_s, until_s): (u64, u64)| {
         let finding = stall().connections[0].findings[0].clone();
         let (from_ns, until_ns) = (from_s * 1_000_000_000, until_s * 1_000_000_000);
-        let (lost_ns, times) = (until_ns - from_ns, vec![(from_ns, until_ns)]);
-        Finding { id, flow: FlowId(flow), lost_ns, times, ..finding }
+        let (cost_ns, times) = (until_ns - from_ns, vec![(from_ns, until_ns)]);
+        Finding { id, flow: FlowId(flow), cost_ns, times, ..finding }
     };
     for connection in &mut analysis.connections {
         connection.findings.clear();

@@ -23,7 +23,7 @@ const SEARCHED_BYTES_MAX: u64 = 1 << 30;
 
 impl<R: Read + Seek> Stream<R> {
     /// Passes over the message at the position, and all up to the next one with a seal that holds.
-    /// False when there is none: the position then stays.
+    /// False without one: the position then stays.
     pub(super) fn resync(&mut self, expected: &str) -> Result<bool, Error> {
         if self.schema_seen && !self.is_sealed {
             return Ok(false);

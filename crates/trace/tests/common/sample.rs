@@ -27,7 +27,7 @@ pub fn write(dir: &Path) -> Result<(), Error> {
 }
 
 /// 40 calls of 100 + 300 bytes over connection 1, each point passed 1 µs after the one before,
-/// then one record of each kind beside the points, on connection 2.
+/// then one record of each kind of no point, on connection 2.
 pub fn records() -> Vec<Record> {
     let calls = (0..40).flat_map(|call: u64| {
         Point::ALL.map(|point| Record {

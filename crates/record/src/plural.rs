@@ -1,4 +1,4 @@
-//! Counts in sentences.
+//! Nouns in the plural: counts in sentences.
 
 /// As `1 record`, `2 records`; `one` makes its plural with an s.
 #[must_use]
