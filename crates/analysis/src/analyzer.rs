@@ -53,7 +53,6 @@ pub struct Stores {
 
 impl Stores {
     /// The flow that carried most bytes, the first of equals; `None` without connections.
-    #[must_use]
     pub fn largest_flow(&self) -> Option<FlowId> {
         let carried = |flow: &FlowStore| {
             let last_seen = Point::ALL.into_iter().filter_map(|point| flow.at(point).last());
@@ -64,7 +63,6 @@ impl Stores {
     }
 
     /// Losses that may have touched this connection, by start.
-    #[must_use]
     pub fn losses_of(&self, id: ConnectionId) -> Cow<'_, [LossInterval]> {
         if self.of_others.connections.contains(&id) {
             Cow::Owned(self.all_losses())
@@ -74,7 +72,6 @@ impl Stores {
     }
 
     /// Losses that may have touched some connection, by start.
-    #[must_use]
     pub fn all_losses(&self) -> Vec<LossInterval> {
         by_start(self.losses.iter().chain(&self.of_others.losses).copied().collect())
     }
@@ -99,7 +96,6 @@ struct Tally {
 
 impl Analyzer {
     /// With nothing read yet.
-    #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
@@ -138,13 +134,11 @@ impl Analyzer {
     }
 
     /// Records of the connection that has most: the memory that the analysis needs grows with it.
-    #[must_use]
     pub fn largest(&self) -> u64 {
         self.entries.iter().map(|entry| entry.buffer.len()).max().unwrap_or(0)
     }
 
     /// Analyses everything, freeing records as it goes.
-    #[must_use]
     pub fn finish(self, facts: TraceFacts) -> Analysis {
         let (mut analysis, entries, losses, of_others) = self.prepare(facts);
         let losses = TraceLosses::new(&losses, &of_others);
@@ -158,7 +152,6 @@ impl Analyzer {
     }
 
     /// As [`Analyzer::finish`], and keeps the sorted records: 40 bytes for each.
-    #[must_use]
     pub fn finish_keeping(self, facts: TraceFacts) -> (Analysis, Stores) {
         let (mut analysis, entries, losses, of_others) = self.prepare(facts);
         let by_connection = TraceLosses::new(&losses, &of_others);
@@ -174,7 +167,6 @@ impl Analyzer {
     }
 
     /// Sorts the records and analyses nothing.
-    #[must_use]
     pub fn into_stores(self) -> Stores {
         let (analysis, entries, losses, of_others) = self.prepare(TraceFacts::default());
         let connections = entries.into_iter().map(Entry::into_store).collect();

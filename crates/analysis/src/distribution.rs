@@ -8,7 +8,6 @@ impl Distribution {
     /// Of these values, each weighing the same; `None` without a value. Their order is changed.
     ///
     /// Percentiles are those of [`sockscope_record::statistics`]: each is one of the values.
-    #[must_use]
     pub fn of(values: &mut [u64]) -> Option<Self> {
         let count = values.len();
         let index = |percent| percentile_index(count, percent);

@@ -20,7 +20,6 @@ pub struct DroppedPacket<'a> {
 }
 
 /// All of one direction, in time order, with `reasons` for the numbers in their records.
-#[must_use]
 pub fn dropped_packets<'a>(
     store: &'a ConnectionStore,
     direction: Direction,

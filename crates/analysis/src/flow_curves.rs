@@ -30,7 +30,6 @@ pub struct FlowCurves {
 impl FlowCurves {
     /// Of one direction of a connection; `losses` are those of the whole trace, by start, and `reasons` the names
     /// of the numbers in its `Drop` records.
-    #[must_use]
     pub fn new(
         store: &ConnectionStore,
         direction: Direction,
@@ -65,14 +64,12 @@ impl FlowCurves {
     /// Length of one stage's queue over time; `None` when one of its two points was not watched.
     ///
     /// What was dropped leaves the queue when it is dropped, and enters again when it is sent again.
-    #[must_use]
     pub fn lengths(&self, stage: Stage) -> Option<Vec<QueueStep>> {
         self.is_observed(stage).then(|| self.queue(stage).steps())
     }
 
     /// How long bytes stayed in one stage, by position. Bytes whose passing was missed are left out; of those
     /// that were dropped there the time counts from when they were seen again.
-    #[must_use]
     pub fn delays(&self, stage: Stage) -> Vec<Residence> {
         let (entered, left) = (self.at(stage.enter()), self.at(stage.leave()));
         match self.drop_gaps_in(stage) {

@@ -35,7 +35,6 @@ pub struct Residence {
 
 impl Residence {
     /// From entering to leaving, nanoseconds; 0 where the clocks of the two points disagree.
-    #[must_use]
     pub fn delay_ns(&self) -> u64 {
         self.left_ns.saturating_sub(self.entered_ns)
     }
@@ -45,13 +44,11 @@ impl Residence {
 ///
 /// Only bytes seen to enter count, each once. One step for each instant at which the length may have
 /// changed; none when nothing entered.
-#[must_use]
 pub fn queue_lengths(entered: &[Passage], left: &[Passage]) -> Vec<QueueStep> {
     Queue::new(&Curve::of(entered), &Curve::of(left), &Curve::default(), 0).steps()
 }
 
 /// How long bytes stayed between two points, whose passes are given in time order; by position.
-#[must_use]
 pub fn queue_delays(entered: &[Passage], left: &[Passage]) -> Vec<Residence> {
     residences(&Curve::of(entered), &Curve::of(left), 0)
 }

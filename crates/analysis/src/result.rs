@@ -318,13 +318,11 @@ named! {
 
 impl Ledger {
     /// Time covered, nanoseconds.
-    #[must_use]
     pub fn total_ns(&self) -> u64 {
         self.ns.iter().sum()
     }
 
     /// Share of one part, 0 to 1; 0 when no time is covered.
-    #[must_use]
     pub fn share(&self, part: LedgerPart) -> f64 {
         match self.total_ns() {
             0 => 0.0,

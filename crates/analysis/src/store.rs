@@ -28,7 +28,6 @@ pub struct Passage {
 
 impl Passage {
     /// That of the bytes of a record; `None` of an event of no point.
-    #[must_use]
     pub fn of(record: &Record) -> Option<Self> {
         Some(Self {
             at_ns: record.at_ns,
@@ -45,7 +44,6 @@ impl Passage {
     }
 
     /// The record that it was made from, of `flow`; the CPU is not kept and is 0.
-    #[must_use]
     pub fn record(&self, flow: FlowId) -> Record {
         Record {
             at_ns: self.at_ns,
@@ -64,32 +62,27 @@ impl Passage {
     }
 
     /// Points 1 and 2: what holds the bytes, or those after them; [`Hold::None`] at other points.
-    #[must_use]
     pub fn hold(&self) -> Hold {
         self.record(FlowId::default()).hold().unwrap_or_default()
     }
 
     /// Position in the reverse flow that its segment acknowledges; 0 if none.
-    #[must_use]
     pub fn acknowledged(&self) -> u64 {
         self.header().acknowledged.unwrap_or(0)
     }
 
     /// Bytes of the window that its segment offers; 0 if none.
-    #[must_use]
     pub fn window_bytes(&self) -> u32 {
         self.header().window_bytes
     }
 
     /// Position in the reverse flow up to which its segment allows to send: what it acknowledges and the window
     /// behind that (RFC 9293 §3.3.1).
-    #[must_use]
     pub fn window_edge(&self) -> u64 {
         self.acknowledged().saturating_add(self.window_bytes().into())
     }
 
     /// Point 8: what the scheduler did to the reader; nothing is known at other points.
-    #[must_use]
     pub fn reader_times(&self) -> ReaderTimes {
         self.record(FlowId::default()).reader_times().unwrap_or_default()
     }
@@ -99,7 +92,6 @@ impl Passage {
     }
 
     /// Position after the last byte; `u64::MAX` where it lies beyond 64 bits.
-    #[must_use]
     pub fn end(&self) -> u64 {
         self.offset.saturating_add(u64::from(self.len))
     }
@@ -120,7 +112,6 @@ pub struct FlowStore {
 
 impl FlowStore {
     /// Passes at one point, in time order.
-    #[must_use]
     pub fn at(&self, point: Point) -> &[Passage] {
         &self.passages[point.index()]
     }
@@ -137,14 +128,12 @@ pub struct ConnectionStore {
 
 impl ConnectionStore {
     /// The flow in one direction.
-    #[must_use]
     pub fn flow(&self, direction: Direction) -> &FlowStore {
         &self.flows[direction as usize]
     }
 
     /// The flow that carries the acknowledgments of the one in `direction`: the other one, and of a
     /// socket connected to itself the same.
-    #[must_use]
     pub fn reverse(&self, direction: Direction) -> &FlowStore {
         let own = direction as usize;
         &self.flows[if self.connection.is_to_itself() { own } else { 1 - own }]
@@ -167,13 +156,11 @@ impl ConnectionStore {
     }
 
     /// Times of the first and the last record of all; `None` without one.
-    #[must_use]
     pub fn span_ns(&self) -> Option<(u64, u64)> {
         Some((self.start_ns()?, self.last_ns()?))
     }
 
     /// When bytes first passed a point, nanoseconds of the trace's clock; `None` when none did.
-    #[must_use]
     pub fn first_ns(&self) -> Option<u64> {
         let passes = self.flows.iter().flat_map(|flow| &flow.passages);
         passes.filter_map(|passes| passes.first()).map(|pass| pass.at_ns).min()

@@ -26,7 +26,6 @@ pub struct LedgerSpan {
 
 impl LedgerSpan {
     /// How long it lasted, nanoseconds.
-    #[must_use]
     pub fn duration_ns(&self) -> u64 {
         self.end_ns.saturating_sub(self.start_ns)
     }
@@ -51,7 +50,6 @@ pub struct LossInterval {
 
 impl LossInterval {
     /// Whether records of a connection of this protocol may be among the missed ones.
-    #[must_use]
     pub fn may_touch(&self, protocol: Protocol) -> bool {
         !self.of_datagrams || protocol == Protocol::Udp
     }
@@ -97,13 +95,11 @@ pub struct FlowView<'a> {
 
 impl<'a> FlowView<'a> {
     /// The flow's own records.
-    #[must_use]
     pub fn flow(&self) -> &'a FlowStore {
         self.store.flow(self.direction)
     }
 
     /// The records of the flow that carries this flow's acknowledgments: see [`ConnectionStore::reverse`].
-    #[must_use]
     pub fn reverse(&self) -> &'a FlowStore {
         self.store.reverse(self.direction)
     }

@@ -31,7 +31,6 @@ const WAITING_MAX: usize = 4096;
 ///
 /// A line of plus signs or dots stands for lines left out: from there to the next one at least one
 /// record is missed.
-#[must_use]
 pub fn read(text: &str) -> Capture {
     let mut reader = Reader::default();
     for (index, line) in text.lines().map(str::trim).enumerate() {

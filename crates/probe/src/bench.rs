@@ -62,7 +62,6 @@ impl EmptyPrograms {
 
     /// Hits and run time in nanoseconds of each so far, by the program that it stands in for. The time
     /// stands still while the kernel's statistics are off.
-    #[must_use]
     pub fn costs(&self) -> BTreeMap<String, (u64, u64)> {
         let cost = |(name, program, _): &(&str, OwnedFd, OwnedFd)| {
             let info = program_info(program.as_raw_fd())?;

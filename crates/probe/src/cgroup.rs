@@ -76,7 +76,6 @@ impl Cgroup {
     }
 
     /// Its inode number and its depth below the root, as a filter of connections takes them.
-    #[must_use]
     pub fn id(&self) -> (u64, u32) {
         self.id
     }
@@ -101,7 +100,6 @@ impl Cgroup {
     }
 
     /// Processes still in it.
-    #[must_use]
     pub fn members(&self) -> Vec<u32> {
         members(&self.path)
     }

@@ -110,7 +110,6 @@ fn calls(listener: &TcpListener, time: Duration, mut between: impl FnMut()) -> s
 }
 
 /// The running kernel's names of drop reasons, by number.
-#[must_use]
 pub fn drop_reasons() -> Vec<(u32, String)> {
     Kernel::running().map(|kernel| kernel.drop_reasons()).unwrap_or_default()
 }

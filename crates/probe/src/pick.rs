@@ -42,7 +42,6 @@ pub enum SoLog {
 
 impl Pick {
     /// Whether anything but marked sockets can be picked.
-    #[must_use]
     pub fn picks_any(&self) -> bool {
         self.cgroup.is_some()
             || !self.ports.is_empty()

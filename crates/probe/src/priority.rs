@@ -47,7 +47,6 @@ struct Scheduling {
 
 impl Priority {
     /// Raises it as far as the kernel lets this process.
-    #[must_use]
     pub fn raise() -> Self {
         let before = Scheduling::now();
         let class = if before.is_real_time() || set_policy(libc::SCHED_RR, REAL_TIME).is_ok() {
@@ -59,7 +58,6 @@ impl Priority {
     }
 
     /// Whether this thread has priority over ordinary ones.
-    #[must_use]
     pub fn is_raised(&self) -> bool {
         self.class.is_some()
     }
@@ -82,7 +80,6 @@ impl Priority {
     }
 
     /// The right by which a recorder gets priority, and whether this process has it.
-    #[must_use]
     pub fn right() -> Right {
         Right {
             name: "CAP_SYS_NICE",

@@ -44,7 +44,6 @@ pub struct HookReport {
 
 impl HookReport {
     /// Why others serve in its place, and which; `None` when none does.
-    #[must_use]
     pub fn replacement(&self) -> Option<String> {
         let stand_ins = self.stand_ins.join(", ");
         (!stand_ins.is_empty()).then(|| format!("{}; in its place: {stand_ins}", self.problem))
@@ -439,7 +438,6 @@ pub struct Statistics {
 
 impl Statistics {
     /// Turns them on; `None` when the kernel refuses.
-    #[must_use]
     pub fn enable() -> Option<Self> {
         // libbpf-rs does not have this call.
         // SAFETY: a plain system call that makes a descriptor.

@@ -53,19 +53,16 @@ impl Recorder {
     }
 
     /// The table of hooks as used now.
-    #[must_use]
     pub fn hooks(&self) -> Vec<HookReport> {
         self.recording.hooks()
     }
 
     /// Records handed to the sink so far.
-    #[must_use]
     pub fn records(&self) -> u64 {
         self.recording.records()
     }
 
     /// Records missed so far.
-    #[must_use]
     pub fn lost(&self) -> LossCounts {
         self.recording.lost()
     }

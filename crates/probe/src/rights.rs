@@ -36,7 +36,6 @@ const RIGHTS: [(&str, CapabilitySet, &str); 4] = [
 const HOST_NAMESPACE: &str = "user:[4026531837]";
 
 /// The rights that recording needs; each CAP also counts as held with `CAP_SYS_ADMIN`.
-#[must_use]
 pub fn rights() -> Vec<Right> {
     rights_here(effective(), &user_namespace())
 }
@@ -67,7 +66,6 @@ fn user_namespace() -> String {
 }
 
 /// All rights that recording lacks, in words for a sentence: `CAP_BPF, CAP_PERFMON`.
-#[must_use]
 pub fn missing() -> Option<String> {
     let group = Cgroup::missing_right();
     let all: Vec<Right> = rights().into_iter().chain(group).collect();
@@ -77,7 +75,6 @@ pub fn missing() -> Option<String> {
 impl Cgroup {
     /// The right without which no group can be made here; `None` where none is missing, or there is no
     /// version 2 hierarchy.
-    #[must_use]
     pub fn missing_right() -> Option<Right> {
         group_right(is_closed(&Self::hierarchy().ok()?), may_override())
     }

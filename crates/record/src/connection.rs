@@ -34,7 +34,6 @@ pub enum Side {
 
 impl ConnectionId {
     /// The connection's flow in this direction.
-    #[must_use]
     pub fn flow(self, direction: Direction) -> FlowId {
         FlowId(self.0 * 2 + direction as u32)
     }
@@ -42,13 +41,11 @@ impl ConnectionId {
 
 impl FlowId {
     /// The connection that this flow belongs to.
-    #[must_use]
     pub fn connection(self) -> ConnectionId {
         ConnectionId(self.0 / 2)
     }
 
     /// Which way it goes.
-    #[must_use]
     pub fn direction(self) -> Direction {
         if self.0.is_multiple_of(2) { Direction::FromClient } else { Direction::FromServer }
     }
@@ -68,7 +65,6 @@ impl fmt::Display for FlowId {
 
 impl Direction {
     /// The side that sends.
-    #[must_use]
     pub fn sender(self) -> Side {
         match self {
             Self::FromClient => Side::Client,
@@ -77,7 +73,6 @@ impl Direction {
     }
 
     /// The side that receives.
-    #[must_use]
     pub fn receiver(self) -> Side {
         match self {
             Self::FromClient => Side::Server,
@@ -88,7 +83,6 @@ impl Direction {
 
 impl Side {
     /// The word in reports: `client` or `server`.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Client => "client",
@@ -109,7 +103,6 @@ pub enum Protocol {
 
 impl Protocol {
     /// The word in reports and traces: `tcp` or `udp`.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Tcp => "tcp",
@@ -156,7 +149,6 @@ impl Connection {
     /// Whether one TCP socket is both its ends: it connected to its own address and port, a simultaneous
     /// open (RFC 9293 §3.5) with itself. All its packets go from that address to that address, its data and
     /// the acknowledgments of its data alike; they are those of the flow from the client.
-    #[must_use]
     pub fn is_to_itself(&self) -> bool {
         self.protocol == Protocol::Tcp && self.client == self.server && self.client.port() != 0
     }

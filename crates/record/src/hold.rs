@@ -39,7 +39,6 @@ named! {
 
 impl Hold {
     /// From [`Record::code`](crate::Record::code); an unknown code is `Other`.
-    #[must_use]
     pub fn from_code(code: u8) -> Self {
         Self::ALL.get(usize::from(code)).copied().unwrap_or(Self::Other)
     }

@@ -37,20 +37,17 @@ named! {
 
 impl Point {
     /// Its number, 1 to 8.
-    #[must_use]
     pub fn number(self) -> u8 {
         self as u8
     }
 
     /// Position in [`Point::ALL`], 0 to 7.
-    #[must_use]
     pub fn index(self) -> usize {
         usize::from(self as u8) - 1
     }
 
     /// The points of a probe hit whose loss is recorded as one of this point: 2 is read at 3 or 4, 3 is 4 where
     /// there is no queueing discipline, and 5 is 4 on loopback, else 6 where it was not observed.
-    #[must_use]
     pub fn of_hit(self) -> &'static [Self] {
         match self {
             Self::InterfaceEnqueue => &[Self::SendDequeue, Self::InterfaceEnqueue],
@@ -102,7 +99,6 @@ named! {
 
 impl Stage {
     /// The point at which bytes enter it.
-    #[must_use]
     pub fn enter(self) -> Point {
         match self {
             Self::Total => Point::SendEnqueue,
@@ -111,7 +107,6 @@ impl Stage {
     }
 
     /// The point at which bytes leave it.
-    #[must_use]
     pub fn leave(self) -> Point {
         match self {
             Self::Total => Point::ReceiveDequeue,
@@ -239,13 +234,11 @@ named! {
 
 impl Kind {
     /// The kind with this code, if there is one.
-    #[must_use]
     pub fn from_code(code: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| *kind as u8 == code)
     }
 
     /// The point passed, or `None` for an event of no point.
-    #[must_use]
     pub fn point(self) -> Option<Point> {
         let code = self as u8;
         (1..=8).contains(&code).then(|| Point::ALL[usize::from(code) - 1])
@@ -254,7 +247,6 @@ impl Kind {
     /// Whether a live recorder learns of it only by a later observation, however much later that is, so that
     /// its row stands there with an earlier time: of [`Kind::SendEnqueue`] a segment may have to show that
     /// the bytes were taken, and of [`Kind::Wakeup`] and [`Kind::Run`] the read that they led to.
-    #[must_use]
     pub fn is_learnt_later(self) -> bool {
         matches!(self, Self::SendEnqueue | Self::Wakeup | Self::Run)
     }
@@ -297,7 +289,6 @@ named! {
 
 impl RetransmitClass {
     /// From [`Record::code`](crate::Record::code); an unknown code is `Unknown`.
-    #[must_use]
     pub fn from_code(code: u8) -> Self {
         Self::ALL.get(usize::from(code)).copied().unwrap_or(Self::Unknown)
     }

@@ -13,7 +13,6 @@ pub struct LossCounts {
 
 impl LossCounts {
     /// Records missed in all.
-    #[must_use]
     pub fn total(&self) -> u64 {
         self.points.iter().sum::<u64>() + self.events
     }
@@ -30,7 +29,6 @@ impl LossCounts {
     }
 
     /// The counts that were added since `before`.
-    #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         let points = std::array::from_fn(|at| self.points[at].saturating_sub(before.points[at]));
         Self { points, events: self.events.saturating_sub(before.events) }
@@ -57,7 +55,6 @@ pub struct PointCost {
 
 impl PointCost {
     /// Mean nanoseconds of a hit; `None` when nothing was measured.
-    #[must_use]
     pub fn mean_ns(&self) -> Option<f64> {
         (self.hits > 0 && self.run_ns > 0).then(|| self.run_ns as f64 / self.hits as f64)
     }

@@ -32,7 +32,6 @@ pub struct ReaderTimes {
 
 impl ReaderTimes {
     /// From times of which 0 is unknown; a longer wait than 32 bits hold becomes `u32::MAX`.
-    #[must_use]
     pub fn new(on_cpu_ns: u64, runnable_ns: u64) -> Self {
         let runnable_ns = NonZeroU32::new(u32::try_from(runnable_ns).unwrap_or(u32::MAX));
         Self { on_cpu_ns: Some(on_cpu_ns).filter(|&ns| ns > 0), runnable_ns }
@@ -143,13 +142,11 @@ pub struct Loss {
 
 impl Loss {
     /// `count` records of `point` after `since_ns`; `None` stands for events that belong to no point.
-    #[must_use]
     pub fn new(point: Option<Point>, count: u64, since_ns: u64) -> Self {
         Self { since_ns, count, of: Some(point.map_or(Kind::Loss, Kind::from)) }
     }
 
     /// The point whose records were missed; `None` for events that belong to no point.
-    #[must_use]
     pub fn point(&self) -> Option<Point> {
         self.of.and_then(Kind::point)
     }
@@ -170,7 +167,6 @@ const RECEIVE_SET: u8 = 2;
 
 impl Record {
     /// Points 1 and 2: what holds the bytes, or those after them, in the send queue.
-    #[must_use]
     pub fn hold(&self) -> Option<Hold> {
         let has_hold = matches!(self.kind, Kind::SendEnqueue | Kind::SendDequeue);
         has_hold.then(|| Hold::from_code(self.code))
@@ -184,7 +180,6 @@ impl Record {
 
     /// Points 3 to 6 of TCP: the fields of the segment's header. Its flags tell it from a datagram, which has
     /// none.
-    #[must_use]
     pub fn segment_header(&self) -> Option<SegmentHeader> {
         let has_ack = self.tcp_flags & tcp_flags::ACK != 0;
         (self.is_packet() && self.tcp_flags != 0).then(|| SegmentHeader {
@@ -201,7 +196,6 @@ impl Record {
     }
 
     /// Points 3 to 6 of UDP: the datagram's number in its flow, from 0.
-    #[must_use]
     pub fn datagram_number(&self) -> Option<u64> {
         (self.is_packet() && self.tcp_flags == 0).then_some(self.detail)
     }
@@ -213,7 +207,6 @@ impl Record {
     }
 
     /// Point 8: what the scheduler did to the reader.
-    #[must_use]
     pub fn reader_times(&self) -> Option<ReaderTimes> {
         let is_read = self.kind == Kind::ReceiveDequeue;
         is_read.then(|| ReaderTimes::new(self.detail, self.extra.into()))
@@ -228,7 +221,6 @@ impl Record {
     }
 
     /// The end of a write or a read call: the errno that it failed with, 0 for success.
-    #[must_use]
     pub fn errno(&self) -> Option<u8> {
         matches!(self.kind, Kind::WriteReturn | Kind::ReadReturn).then_some(self.code)
     }
@@ -240,7 +232,6 @@ impl Record {
     }
 
     /// The end of a VMTP transaction.
-    #[must_use]
     pub fn transaction(&self) -> Option<Transaction> {
         (self.kind == Kind::Transaction).then_some(Transaction {
             began_ns: self.detail,
@@ -257,7 +248,6 @@ impl Record {
     }
 
     /// How many blocks of a message a VMTP module retransmits.
-    #[must_use]
     pub fn blocks_again(&self) -> Option<u32> {
         (self.kind == Kind::BlocksAgain).then_some(self.extra)
     }
@@ -269,7 +259,6 @@ impl Record {
     }
 
     /// The largest segment that a SYN announces, in bytes of data; 0 if it announces none.
-    #[must_use]
     pub fn announced_segment_bytes(&self) -> Option<u32> {
         (self.kind == Kind::SynOptions).then_some(self.extra)
     }
@@ -281,7 +270,6 @@ impl Record {
     }
 
     /// The sender's state.
-    #[must_use]
     pub fn congestion(&self) -> Option<Congestion> {
         let (window_packets, threshold_packets) = halves(self.detail);
         (self.kind == Kind::TcpState).then_some(Congestion {
@@ -303,7 +291,6 @@ impl Record {
     }
 
     /// The window that the peer offers to the sender.
-    #[must_use]
     pub fn send_window(&self) -> Option<SendWindow> {
         let window = SendWindow { bytes: self.detail, segment_bytes: self.extra };
         (self.kind == Kind::SendWindow).then_some(window)
@@ -316,7 +303,6 @@ impl Record {
     }
 
     /// Why bytes are retransmitted.
-    #[must_use]
     pub fn retransmission(&self) -> Option<Retransmission> {
         let class = RetransmitClass::from_code(self.code);
         let again = Retransmission { class, duplicates: self.extra };
@@ -330,20 +316,17 @@ impl Record {
     }
 
     /// Why and where a packet was dropped.
-    #[must_use]
     pub fn packet_drop(&self) -> Option<PacketDrop> {
         let last = Kind::from_code(self.code).and_then(Kind::point);
         (self.kind == Kind::Drop).then_some(PacketDrop { reason: self.detail, last })
     }
 
     /// A record of a dropped packet.
-    #[must_use]
     pub fn with_packet_drop(self, PacketDrop { reason, last }: PacketDrop) -> Self {
         self.with_words(Kind::Drop, (reason, 0, last.map_or(0, Point::number)))
     }
 
     /// The buffers of a socket.
-    #[must_use]
     pub fn socket_buffers(&self) -> Option<SocketBuffers> {
         let (send, receive) = halves(self.detail);
         let buffer = |bytes, bit| BufferSize { bytes, is_set_by_program: self.code & bit != 0 };
@@ -354,7 +337,6 @@ impl Record {
     }
 
     /// A record of the buffers of a socket.
-    #[must_use]
     pub fn with_socket_buffers(self, SocketBuffers { send, receive }: SocketBuffers) -> Self {
         let bit = |buffer: BufferSize, bit| if buffer.is_set_by_program { bit } else { 0 };
         let code = bit(send, SEND_SET) | bit(receive, RECEIVE_SET);
@@ -362,7 +344,6 @@ impl Record {
     }
 
     /// A socket option that was set.
-    #[must_use]
     pub fn socket_option(&self) -> Option<SocketOption> {
         let (asked, granted) = halves(self.detail);
         let name = ((self.extra >> 16) as u16, self.extra as u16);
@@ -378,20 +359,17 @@ impl Record {
     }
 
     /// A change of the sender's TCP state.
-    #[must_use]
     pub fn state_change(&self) -> Option<StateChange> {
         let old = u8::try_from(self.extra).unwrap_or(u8::MAX);
         (self.kind == Kind::StateChange).then_some(StateChange { old, new: self.code })
     }
 
     /// A record of a change of the sender's TCP state.
-    #[must_use]
     pub fn with_state_change(self, StateChange { old, new }: StateChange) -> Self {
         self.with_words(Kind::StateChange, (0, old.into(), new))
     }
 
     /// Records that were missed.
-    #[must_use]
     pub fn loss(&self) -> Option<Loss> {
         (self.kind == Kind::Loss).then(|| Loss {
             since_ns: self.offset,
@@ -401,21 +379,18 @@ impl Record {
     }
 
     /// A record of missed records.
-    #[must_use]
     pub fn with_loss(self, Loss { since_ns, count, of }: Loss) -> Self {
         let code = of.map_or(0, |kind| kind as u8);
         Self { offset: since_ns, ..self.with_words(Kind::Loss, (count, 0, code)) }
     }
 
     /// What a layer of the program's own has converted.
-    #[must_use]
     pub fn conversion(&self) -> Option<Conversion> {
         let conversion = Conversion { began_ns: self.detail, is_incoming: self.code != 0 };
         (self.kind == Kind::Conversion).then_some(conversion)
     }
 
     /// A record of what a layer of the program's own has converted.
-    #[must_use]
     pub fn with_conversion(self, Conversion { began_ns, is_incoming }: Conversion) -> Self {
         self.with_words(Kind::Conversion, (began_ns, 0, is_incoming.into()))
     }

@@ -1,7 +1,6 @@
 //! Nouns in the plural: counts in sentences.
 
 /// As `1 record`, `2 records`; `one` makes its plural with an s.
-#[must_use]
 pub fn counted(count: u64, one: &str) -> String {
     format!("{count} {one}{}", if count == 1 { "" } else { "s" })
 }

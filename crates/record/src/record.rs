@@ -37,27 +37,23 @@ pub struct Record {
 impl Record {
     /// Position after the last byte concerned; `u64::MAX` where it lies beyond 64 bits, as only a
     /// damaged or hostile trace has it.
-    #[must_use]
     pub fn end(&self) -> u64 {
         self.offset.saturating_add(u64::from(self.len))
     }
 
     /// The point passed, or `None` for an event of no point.
-    #[must_use]
     pub fn point(&self) -> Option<Point> {
         self.kind.point()
     }
 
     /// Whether its row stands nearly in order of time. A loss, a time marked [`marks::DERIVED`] and what is
     /// [learnt later](Kind::is_learnt_later) may stand behind any later time.
-    #[must_use]
     pub fn is_in_order(&self) -> bool {
         let is_late = self.kind == Kind::Loss || self.kind.is_learnt_later();
         !is_late && !self.is_marked(marks::DERIVED)
     }
 
     /// Whether all bits of `mark` are set.
-    #[must_use]
     pub fn is_marked(&self, mark: u8) -> bool {
         self.marks & mark == mark
     }

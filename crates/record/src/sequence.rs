@@ -13,13 +13,11 @@ pub struct Unwrapper {
 
 impl Unwrapper {
     /// `first_byte` is the sequence number of position 0: one more than the SYN's.
-    #[must_use]
     pub fn new(first_byte: u32) -> Self {
         Self { first_byte, furthest: 0 }
     }
 
     /// `sequence` is the number of position `offset`, for a flow that is joined on the way.
-    #[must_use]
     pub fn joined_at(sequence: u32, offset: u64) -> Self {
         Self { first_byte: sequence.wrapping_sub(offset as u32), furthest: offset }
     }
@@ -34,13 +32,11 @@ impl Unwrapper {
     }
 
     /// As [`Unwrapper::position`], without remembering it: for numbers from untrusted headers.
-    #[must_use]
     pub fn peek(&self, sequence: u32) -> u64 {
         self.furthest.saturating_add_signed(i64::from(self.distance(sequence)))
     }
 
     /// The position of `sequence` nearest to `about`, a position that is known to within 2 GiB.
-    #[must_use]
     pub fn nearest(&self, sequence: u32, about: u64) -> u64 {
         let expected = self.first_byte.wrapping_add(about as u32);
         let distance = sequence.wrapping_sub(expected) as i32;

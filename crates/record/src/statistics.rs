@@ -6,14 +6,12 @@
 //! of two values in the middle the lower one.
 
 /// The percentile of `sorted`, which rises; `None` without values. `percent` above 100 counts as 100.
-#[must_use]
 pub fn percentile<T: Copy>(sorted: &[T], percent: u32) -> Option<T> {
     percentile_index(sorted.len(), percent).map(|index| sorted[index])
 }
 
 /// The index of the percentile among `count` values in rising order, for a caller that selects it
 /// without sorting all; `None` without values. `percent` above 100 counts as 100.
-#[must_use]
 pub fn percentile_index(count: usize, percent: u32) -> Option<usize> {
     let percent = percent.min(100) as usize;
     // The whole hundreds apart, so that no product overflows.

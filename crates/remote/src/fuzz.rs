@@ -3,7 +3,6 @@
 use crate::batch::{Batch, Unpacking};
 
 /// The packets of a segment, to the first that cannot be.
-#[must_use]
 pub fn unpack(segment: &[u8]) -> Vec<Vec<u8>> {
     let mut unpacking = Unpacking::new(segment.to_vec());
     let mut packets = Vec::new();
@@ -14,7 +13,6 @@ pub fn unpack(segment: &[u8]) -> Vec<Vec<u8>> {
 }
 
 /// As many of the packets as one segment has room for, and how many those are.
-#[must_use]
 pub fn pack(packets: &[Vec<u8>]) -> (Vec<u8>, usize) {
     let mut batch = Batch::default();
     let taken = packets.iter().take_while(|packet| batch.add(packet)).count();

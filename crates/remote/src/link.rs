@@ -91,7 +91,6 @@ impl VmtpLink {
     }
 
     /// What was done so far.
-    #[must_use]
     pub fn counts(&self) -> LinkCounts {
         let (client, server) = (self.client.counters(), self.server.counters());
         LinkCounts {

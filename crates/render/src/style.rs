@@ -116,7 +116,6 @@ impl Style {
 ///
 /// For names of programs, hosts and files in messages that a terminal may show. The formats of this crate
 /// escape such names themselves.
-#[must_use]
 pub fn printable(text: &str) -> String {
     Style { charset: Charset::Unicode, color: false }.clean(text)
 }

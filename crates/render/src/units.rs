@@ -88,7 +88,6 @@ impl Quantity {
     }
 
     /// A value with its unit, in three significant digits, as everywhere in reports: `40.2 ms`.
-    #[must_use]
     pub fn words(self, value: f64) -> String {
         // The cast saturates, and makes 0 of what is no number.
         let whole = value.round() as u64;

@@ -59,26 +59,22 @@ impl Bundle {
     }
 
     /// The bundle's folder.
-    #[must_use]
     pub fn dir(&self) -> &Path {
         self.folder.path()
     }
 
     /// What is true of the recording as a whole; defaults where `meta.json` is missing or no JSON,
     /// and what it says where it is damaged.
-    #[must_use]
     pub fn meta(&self) -> &Meta {
         &self.meta
     }
 
     /// What is known of each connection, by ascending id.
-    #[must_use]
     pub fn connections(&self) -> &[Connection] {
         &self.connections
     }
 
     /// Rows of all whole batches when the bundle was opened.
-    #[must_use]
     pub fn record_rows(&self) -> u64 {
         self.record_rows
     }
@@ -86,14 +82,12 @@ impl Bundle {
     /// What is wrong with the bundle; empty for one that was finished in order. Unknown kinds of
     /// records and damaged bodies of batches show only when the records are read, in
     /// [`RecordReader::unknown_kinds`] and [`RecordReader::problems`].
-    #[must_use]
     pub fn problems(&self) -> &[Problem] {
         &self.problems
     }
 
     /// What is wrong with the bundle, with what `reader` found in the records up to now in place of
     /// what their headers alone say.
-    #[must_use]
     pub fn problems_after<R: Read + Seek>(&self, reader: &RecordReader<R>) -> Vec<Problem> {
         let others = self.problems[..self.other_problems].iter().cloned();
         others.chain(reader.problems()).collect()
@@ -112,7 +106,6 @@ impl Bundle {
 /// Whether the folder `dir` has a bundle's records, and what they or the files next to them hold is a
 /// bundle's: by a name alone no file is taken for one that may be replaced. Empty ones may, which is
 /// what a full disk leaves of a bundle that was begun, if no other file has the name of another part.
-#[must_use]
 pub fn is_bundle(dir: &Path) -> bool {
     Folder::open(dir).is_ok_and(|folder| is_bundle_in(&folder))
 }

@@ -40,7 +40,6 @@ pub struct CheckReport {
 
 impl CheckReport {
     /// Whether nothing is wrong.
-    #[must_use]
     pub fn is_sound(&self) -> bool {
         self.problems.is_empty()
     }
@@ -79,7 +78,6 @@ pub struct Checker {
 
 impl Checker {
     /// For one pass over the records of `bundle`.
-    #[must_use]
     pub fn new(bundle: &Bundle) -> Self {
         let ids = bundle.connections().iter().map(|connection| connection.id);
         Self { counts: Counts::new(ids.collect()) }
@@ -112,7 +110,6 @@ impl Checker {
 
     /// Missed records at least, by the loss records and by `meta.json`, with the rows that were written and
     /// are not given.
-    #[must_use]
     pub fn missed<R: Read + Seek>(&self, bundle: &Bundle, reader: &RecordReader<R>) -> LossCounts {
         let (meta, counted) = (bundle.meta(), &self.counts.missed);
         let mut missed = meta.loss;

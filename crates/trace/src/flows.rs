@@ -55,19 +55,16 @@ impl<R: Read + Seek> ConnectionReader<R> {
     }
 
     /// The latest row of each connection, by id.
-    #[must_use]
     pub fn connections(&self) -> &BTreeMap<ConnectionId, Connection> {
         &self.connections
     }
 
     /// Whether the end mark was read: nothing will be added to this file.
-    #[must_use]
     pub fn is_ended(&self) -> bool {
         self.stream.is_ended()
     }
 
     /// What was wrong so far; a clean file has nothing.
-    #[must_use]
     pub fn problems(&self) -> Vec<Problem> {
         let bad_rows = self.first_bad.as_ref().map(|(first_row, expected)| Problem::BadRows {
             part: Part::Flows,

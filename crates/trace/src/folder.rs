@@ -83,13 +83,11 @@ impl Folder {
     }
 
     /// The name by which it was opened.
-    #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
     /// The descriptor, for a lock on the folder.
-    #[must_use]
     pub fn handle(&self) -> &File {
         &self.handle
     }
@@ -105,7 +103,6 @@ impl Folder {
     }
 
     /// Whether the name that it was opened by is still its name.
-    #[must_use]
     pub fn is_in_place(&self) -> bool {
         let named = stat(&self.path).map(|found| place(&found));
         named.is_ok() && named == fstat(&self.handle).map(|found| place(&found))

@@ -79,26 +79,22 @@ impl Follower {
     }
 
     /// Connections known so far, by id.
-    #[must_use]
     pub fn connections(&self) -> &BTreeMap<ConnectionId, Connection> {
         self.connections.as_ref().map_or(&self.none, ConnectionReader::connections)
     }
 
     /// `meta.json` as of the last poll that found no batch; `None` while it cannot be read.
-    #[must_use]
     pub fn meta(&self) -> Option<&Meta> {
         self.meta.as_ref()
     }
 
     /// Records of unknown kinds that were skipped so far.
-    #[must_use]
     pub fn unknown_kinds(&self) -> u64 {
         self.records.as_ref().map_or(0, RecordReader::unknown_kinds)
     }
 
     /// Whether all was read and nothing will follow: both streams ended, and `meta.json` says that
     /// the recording is complete.
-    #[must_use]
     pub fn is_complete(&self) -> bool {
         let ended = self.records.as_ref().is_some_and(RecordReader::is_ended)
             && self.connections.as_ref().is_some_and(ConnectionReader::is_ended);
@@ -107,7 +103,6 @@ impl Follower {
 
     /// What is wrong as of the last poll. While the recording goes on, files that are missing, not
     /// finished or end inside a batch are no cause for alarm.
-    #[must_use]
     pub fn problems(&self) -> Vec<Problem> {
         let missing = |part| Some(Problem::Missing { part });
         let records = match &self.records {

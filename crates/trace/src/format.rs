@@ -71,7 +71,6 @@ impl Part {
     pub const ALL: [Self; 3] = [Self::Records, Self::Flows, Self::Meta];
 
     /// The file's name inside the bundle's folder.
-    #[must_use]
     pub const fn file_name(self) -> &'static str {
         match self {
             Self::Records => "records.arrows",

@@ -64,7 +64,6 @@ impl SizeLimit {
     }
 
     /// The most bytes of both streams.
-    #[must_use]
     pub fn bytes(&self) -> u64 {
         self.streams_bytes
     }
@@ -172,7 +171,6 @@ pub(crate) fn records_bytes(records: usize) -> u64 {
 }
 
 /// The bytes of a connection's row in a bundle, at most.
-#[must_use]
 pub fn connection_bytes_max(row: &Connection) -> u64 {
     let processes = row.processes.iter().map(|process| PROCESS_BYTES + process.comm.len() as u64);
     CONNECTION_BYTES + processes.sum::<u64>()

@@ -86,13 +86,11 @@ pub enum Source {
 
 impl Source {
     /// Whether only a protocol's own queues were seen, which [`crate::merge()`] joins with a kernel's.
-    #[must_use]
     pub fn is_engine(self) -> bool {
         self == Self::Engine
     }
 
     /// The word in traces and reports.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Live => "live",
@@ -128,7 +126,6 @@ pub struct ClockSnapshot {
 
 impl ClockSnapshot {
     /// What to add to a time of the trace to get the time since 1970, in nanoseconds.
-    #[must_use]
     pub fn offset_ns(self) -> i128 {
         i128::from(self.realtime_ns) - i128::from(self.monotonic_ns)
     }

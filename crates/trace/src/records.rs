@@ -151,37 +151,31 @@ impl<R: Read + Seek> RecordReader<R> {
     }
 
     /// Whole batches passed so far. The first one of a file is empty.
-    #[must_use]
     pub fn batches(&self) -> u64 {
         self.stream.as_ref().map_or(0, Stream::batches)
     }
 
     /// Rows passed so far, those of unknown kinds included.
-    #[must_use]
     pub fn rows(&self) -> u64 {
         self.stream.as_ref().map_or(0, Stream::rows)
     }
 
     /// Rows of batches that are damaged or missing so far.
-    #[must_use]
     pub fn damaged_rows(&self) -> u64 {
         self.stream.as_ref().map_or(0, Stream::damaged_rows)
     }
 
     /// Records of unknown kinds that were skipped so far.
-    #[must_use]
     pub fn unknown_kinds(&self) -> u64 {
         self.unknown_kinds
     }
 
     /// Whether the end mark was read: nothing will be added to this file.
-    #[must_use]
     pub fn is_ended(&self) -> bool {
         self.stream.as_ref().is_some_and(Stream::is_ended)
     }
 
     /// Why there was no further batch; `None` for a clean end.
-    #[must_use]
     pub fn problem(&self) -> Option<Problem> {
         match &self.stream {
             Some(stream) => stream.problem(),
@@ -190,7 +184,6 @@ impl<R: Read + Seek> RecordReader<R> {
     }
 
     /// What was wrong so far: damaged batches, then [`RecordReader::problem`].
-    #[must_use]
     pub fn problems(&self) -> Vec<Problem> {
         match &self.stream {
             Some(stream) => stream.problems().collect(),

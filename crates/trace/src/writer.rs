@@ -89,13 +89,11 @@ impl BundleWriter {
     }
 
     /// The bundle's folder.
-    #[must_use]
     pub fn dir(&self) -> &Path {
         self.folder.path()
     }
 
     /// Records appended so far, held back ones included.
-    #[must_use]
     pub fn records(&self) -> u64 {
         self.output.rows() + self.columns.rows() as u64
     }
@@ -107,7 +105,6 @@ impl BundleWriter {
     }
 
     /// Whether the limit is reached, if there is one: no further record is taken.
-    #[must_use]
     pub fn is_full(&self) -> bool {
         self.usage.as_ref().is_some_and(Usage::is_full)
     }

@@ -21,7 +21,6 @@ use sockscope_record::{Protocol, Record, counted, marks, tcp_flags};
 ///
 /// Lines with three dots stand for packets left out: from there to the next packet at least one
 /// record is missed. Packets that the capture itself says it missed are missed anywhere in it.
-#[must_use]
 pub fn read(text: &str) -> Capture {
     let mut reader = Reader::default();
     for (index, line) in text.lines().enumerate() {

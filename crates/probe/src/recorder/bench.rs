@@ -11,14 +11,12 @@ use crate::error::Error;
 impl Recorder {
     /// Hits and run time in nanoseconds of each program since it was loaded, by name; the time
     /// stands still while the kernel's statistics are off.
-    #[must_use]
     pub fn program_costs(&self) -> BTreeMap<String, (u64, u64)> {
         self.recording.source().programs().costs()
     }
 
     /// Appends `segments` records to this CPU's list, as the driver's hook does. The client sends segments
     /// of 1448 bytes from sequence number `seq` on. Returns how many fitted.
-    #[must_use]
     pub fn produce(&self, segments: u32, connection: ConnectionId, seq: u32) -> u32 {
         let flow = connection.flow(Direction::FromClient).0;
         self.recording.source().programs().produce(segments, flow, seq)

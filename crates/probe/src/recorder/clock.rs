@@ -8,7 +8,6 @@ use rustix::time::{ClockId, clock_gettime};
 const READINGS: usize = 64;
 
 /// `CLOCK_MONOTONIC`, the clock of the records.
-#[must_use]
 pub fn monotonic_ns() -> u64 {
     nanoseconds(ClockId::Monotonic)
 }
