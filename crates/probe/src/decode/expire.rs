@@ -91,7 +91,7 @@ impl Decoder {
             for flow in &mut state.flows {
                 if let Some((count, missed_ns)) = flow.path.datagrams.forget_before(since_ns) {
                     let times = (missed_ns, now_ns);
-                    self.out.extend(self.missed.found_event(count, times, state.of_others));
+                    self.out.extend(self.missed.found(None, count, times, state.of_others));
                 }
             }
         }

@@ -52,9 +52,7 @@ impl Decoder {
     /// The kernel ran no probe for hits of these points, by then. The analysis takes positions for
     /// unknown where they are so many that 2 GiB may have passed.
     pub(crate) fn interrupted(&mut self, until_ns: u64, points: &[Point]) {
-        if !points.is_empty() {
-            self.missed.lost_at(until_ns, points, false);
-        }
+        self.missed.lost_at(until_ns, points, false);
     }
 
     /// Hits that could not be placed, since the last call.
@@ -85,7 +83,7 @@ impl Decoder {
                 {
                     let since_ns = gap.since_ns.max(state.info.opened_ns);
                     self.out.extend(self.missed.found(
-                        point,
+                        Some(point),
                         gap.count,
                         (since_ns, at_ns),
                         state.of_others,
@@ -110,7 +108,7 @@ impl Decoder {
                     flow.path.datagrams.undelivered(until_ns.saturating_sub(DELIVERY_NS_MAX));
                 if let Some((count, since_ns)) = undelivered {
                     let times = (since_ns, until_ns);
-                    self.out.extend(self.missed.found_event(count, times, state.of_others));
+                    self.out.extend(self.missed.found(None, count, times, state.of_others));
                 }
             }
         }

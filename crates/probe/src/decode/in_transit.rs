@@ -144,21 +144,14 @@ impl Datagrams {
         let by_buffer =
             if seen.is_part { list.iter().position(is_it) } else { list.iter().rposition(is_it) };
         if let Some(index) = by_buffer {
-            let kept_buffer = std::mem::replace(&mut self.keeps_buffer[gap], true);
-            let mut found = list.remove(index);
-            if !kept_buffer {
-                // The first one to show that buffers last: it may have been used again since.
-                let lost_until_ns = self.lost_until_ns;
-                let guess = |found: Datagram| match found.at_ns <= lost_until_ns {
-                    true => found.guessed(),
-                    false => found,
-                };
-                found = found.map(guess);
-            }
-            if let (QUEUED, Some(found)) = (gap, found) {
+            self.keeps_buffer[gap] = true;
+            let found = list.remove(index)?;
+            if gap == QUEUED {
                 self.left_since_ns = self.left_since_ns.max(found.at_ns);
             }
-            return found;
+            // Where hits were missed since, it may have left, and another one may have arrived in its buffer.
+            let is_sure = found.at_ns > self.lost_until_ns;
+            return Some(if is_sure { found } else { found.guessed() });
         }
         if self.keeps_buffer[gap] {
             let is_it = |old: &Datagram| old.len == seen.len && (old.is_part || seen.is_part);
@@ -170,15 +163,21 @@ impl Datagrams {
         list.pop_front().map(Datagram::guessed)
     }
 
+    /// As [`Datagrams::take`], but not one in another buffer: order alone shows no skipped point.
+    pub(super) fn take_same(&mut self, gap: usize, seen: Seen) -> Option<Datagram> {
+        let is_other = seen.buffer > 0 && self.entered_ns(gap, seen).is_none();
+        if is_other { None } else { self.take(gap, seen) }
+    }
+
     /// Whether one that leaves the sender's host unknown may have been in a queueing discipline, where its
     /// record was missed by `lost_until_ns`.
     pub(super) fn may_have_queued(&self, lost_until_ns: u64) -> bool {
         self.keeps_buffer[QUEUED] && lost_until_ns > self.left_since_ns
     }
 
-    /// Whether the datagram in the buffer of a hit is in the gap.
-    pub(super) fn holds(&self, gap: usize, seen: Seen) -> bool {
-        self.between[gap].iter().any(|datagram| datagram.is(&seen))
+    /// When the newest datagram in the buffer of a hit entered the gap.
+    pub(super) fn entered_ns(&self, gap: usize, seen: Seen) -> Option<u64> {
+        self.between[gap].iter().rfind(|datagram| datagram.is(&seen)).map(|found| found.at_ns)
     }
 
     /// Whether a datagram of this length is in the gap.
@@ -206,18 +205,19 @@ impl Datagrams {
     /// The oldest datagram in the gap, if it has at least `len` bytes.
     pub(super) fn next(&mut self, gap: usize, len: u32) -> Option<Datagram> {
         let list = &mut self.between[gap];
-        if list.front()?.len >= len { list.pop_front() } else { None }
+        if list.front()?.len >= len { list.pop_front().map(Datagram::guessed) } else { None }
     }
 
-    /// All that entered the gap before the one that a hit shows, but none of another buffer where those
-    /// last.
+    /// All that entered the gap before the one that a hit shows, but those that may have left it by a hit
+    /// that was missed.
     pub(super) fn before(&mut self, gap: usize, seen: Seen) -> Vec<Datagram> {
         let list = &mut self.between[gap];
         let by_buffer = list.iter().position(|datagram| datagram.is(&seen));
         let index = by_buffer
             .or_else(|| list.iter().position(|datagram| datagram.len == seen.len))
             .unwrap_or(0);
-        list.drain(..index).collect()
+        let lost_until_ns = self.lost_until_ns;
+        list.drain(..index).filter(|earlier| earlier.at_ns > lost_until_ns).collect()
     }
 
     /// Takes out those that IP took before `until_ns`, and that since then neither entered a receive
@@ -315,12 +315,22 @@ mod tests {
     fn a_datagram_sent_in_a_buffer_is_the_only_one_in_it() {
         let mut known = datagrams(&[(INPUT, 7), (WIRE, 8)]);
         known.reuse(7);
-        assert!(!known.holds(INPUT, seen(7)) && known.holds(WIRE, seen(8)));
+        assert_eq!(known.entered_ns(INPUT, seen(7)), None);
+        assert_eq!(known.entered_ns(WIRE, seen(8)), Some(2));
         // Where nothing was missed since, it is one that comes by again.
         let mut known = datagrams(&[(INPUT, 7)]);
         known.lost_until_ns = 0;
         known.reuse(7);
-        assert!(known.holds(INPUT, seen(7)));
+        assert_eq!(known.entered_ns(INPUT, seen(7)), Some(1));
+    }
+
+    #[test]
+    fn a_datagram_that_may_have_left_unseen_is_a_guess() {
+        let mut known = datagrams(&[(WIRE, 7)]);
+        assert!(!known.take(WIRE, seen(7)).unwrap().is_recognized);
+        let mut known = datagrams(&[(WIRE, 7)]);
+        known.lost_until_ns = 0;
+        assert!(known.take(WIRE, seen(7)).unwrap().is_recognized);
     }
 
     #[test]

@@ -97,42 +97,27 @@ impl MissedTracker {
         let [first, last] = skipped.points;
         debug_assert!(first <= last, "points are passed in order");
         for point in &Point::ALL[first.index()..=last.index()] {
-            out.extend(self.found(*point, 1, (skipped.since_ns, at_ns), of_others));
+            out.extend(self.found(Some(*point), 1, (skipped.since_ns, at_ns), of_others));
         }
     }
 
-    /// As [`MissedTracker::found`], of events that belong to no point.
-    pub(super) fn found_event(
-        &mut self,
-        count: u64,
-        times: (u64, u64),
-        of_others: bool,
-    ) -> Option<Record> {
-        let (since_ns, at_ns) = times;
-        if is_explained(since_ns, self.lost_until_ns(of_others)) {
-            return None;
-        }
-        self.found.add(None, count);
-        let record = Record { at_ns, marks: mark_of(of_others), ..Record::default() };
-        Some(record.with_loss(Loss::new(None, count, since_ns)))
-    }
-
-    /// `count` observations of `point` were skipped between two times; `None` when a loss of its hits
-    /// that is counted already explains it.
+    /// `count` observations of a point, or events of none, were skipped between two times; `None` when a loss
+    /// that is counted already explains it: of the point's hits, or of any.
     pub(super) fn found(
         &mut self,
-        point: Point,
+        point: Option<Point>,
         count: u64,
         times: (u64, u64),
         of_others: bool,
     ) -> Option<Record> {
         let (since_ns, at_ns) = times;
-        if is_explained(since_ns, self.missed_until(of_others)[point.index()]) {
+        let of_point = |point: Point| self.missed_until(of_others)[point.index()];
+        if is_explained(since_ns, point.map_or(self.lost_until_ns(of_others), of_point)) {
             return None;
         }
-        self.found.add(Some(point), count);
+        self.found.add(point, count);
         let record = Record { at_ns, marks: mark_of(of_others), ..Record::default() };
-        Some(record.with_loss(Loss::new(Some(point), count, since_ns.min(at_ns))))
+        Some(record.with_loss(Loss::new(point, count, since_ns.min(at_ns))))
     }
 }
 

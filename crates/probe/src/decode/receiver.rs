@@ -8,6 +8,7 @@ use sockscope_record::{FlowId, Kind, Point, ReaderTimes, Record, marks};
 
 use super::arrivals::{Arrival, Arrivals};
 use super::hit::{Hit, Reader};
+use super::in_transit::Datagram;
 use super::positions::Positions;
 use super::unknown_positions::MissedUntil;
 use crate::layout::{RawAnchor, RawTcpCopy, RawTcpReady, constants as raw};
@@ -166,16 +167,15 @@ impl Receiver {
         self.copied = Some(from.max(to));
         if to > from {
             let len = u32::try_from(to - from).unwrap_or(u32::MAX);
-            self.copied(hit, from, len, Reader::from(raw));
+            self.copied(hit, hit.record(Kind::ReceiveDequeue, from, len), Reader::from(raw));
         }
     }
 
     /// The copy to the reader: point 8, and what the scheduler did to the reader before it.
-    fn copied(&mut self, hit: &mut Hit<'_>, offset: u64, len: u32, reader: Reader) {
+    fn copied(&mut self, hit: &mut Hit<'_>, copied: Record, reader: Reader) {
         let run_ns = hit.run_ns(reader);
-        let at_ns = hit.head.at_ns;
         let waited_ns = hit.waited_ns(reader, self.waiting_ns);
-        let thread = reader.thread;
+        let (Record { at_ns, offset, .. }, thread) = (copied, reader.thread);
         if self.woken_ns > 0 && run_ns > self.woken_ns {
             let woken =
                 Record { at_ns: self.woken_ns, thread, ..hit.record(Kind::Wakeup, offset, 0) };
@@ -184,20 +184,16 @@ impl Receiver {
         }
         self.woken_ns = 0;
         self.waiting_ns = at_ns;
-        let record = Record { thread, ..hit.record(Kind::ReceiveDequeue, offset, len) };
+        let record = Record { thread, ..copied };
         hit.out.push(record.with_reader_times(ReaderTimes::new(run_ns, waited_ns)));
     }
 
-    /// A datagram that arrived at `since_ns` is copied to the reader.
-    pub(super) fn copied_datagram(
-        &mut self,
-        hit: &mut Hit<'_>,
-        (offset, len): (u64, u32),
-        since_ns: u64,
-        reader: Reader,
-    ) {
-        self.waiting_ns = self.waiting_ns.max(since_ns);
-        self.copied(hit, offset, len, reader);
+    /// A datagram is copied to the reader.
+    pub(super) fn copied_datagram(&mut self, hit: &mut Hit<'_>, read: Datagram, reader: Reader) {
+        self.waiting_ns = self.waiting_ns.max(read.at_ns);
+        let marks = if read.is_recognized { marks::RECOGNIZED } else { 0 };
+        let record = hit.record(Kind::ReceiveDequeue, read.offset, read.len);
+        self.copied(hit, Record { marks, ..record }, reader);
     }
 
     /// A datagram has left the receive queue, read or not: no wake-up is one for it any longer.

@@ -109,9 +109,15 @@ impl RecordedRanges {
         let (from, settled) = (self.checked, self.settled);
         self.checked = from.max(settled.position);
         self.settled = self.proof;
+        let (to, last) = (settled.position, settled.position.saturating_sub(1));
+        let mut ranges =
+            self.points.iter().flat_map(|all| all.iter()).flat_map(|seen| &seen.ranges);
+        // A last number that no point saw may be that of a FIN, which is not written.
+        let is_byte = ranges.any(|range| (range.from..range.to).contains(&last));
+        let written = if is_byte { to } else { last.max(from) };
         let points = self.points.iter_mut().flat_map(|points| points.iter_mut());
         Point::ALL.into_iter().zip(points).filter_map(move |(point, seen)| {
-            let gap = seen.check(from, settled.position)?;
+            let gap = seen.check(from, if point <= Point::SendDequeue { written } else { to })?;
             Some((point, gap, settled.at_ns))
         })
     }

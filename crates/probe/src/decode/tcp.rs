@@ -42,6 +42,8 @@ pub(super) fn decode(hit: &mut Hit<'_>, state: &mut ConnectionState, raw: Raw<'_
         | Raw::UdpDrop(_)
         | Raw::Anchor(_) => {}
     }
+    // What the receiver's socket has was written, seen to leave or not.
+    flow.sender.flush_write(flow.receiver.ready_until().unwrap_or(0), hit.out);
     if state.is_to_itself {
         let [own, acknowledging] = &mut state.flows;
         acknowledging.follow(own);
@@ -83,6 +85,9 @@ fn packet(hit: &mut Hit<'_>, flow: &mut FlowState, reverse: &mut FlowState, pack
         flow.path.note_sent(end, is_syn, hit.head.at_ns);
         if let Some(position) = acknowledged {
             reverse.receiver.acknowledge(position, hit.head.at_ns);
+            if is_own {
+                reverse.sender.flush_write(position, hit.out);
+            }
         }
     } else {
         incoming(hit, flow, packet, &passed);

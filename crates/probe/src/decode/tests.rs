@@ -4,7 +4,7 @@
 //! server's flow. The client's first byte has sequence number 1000, the server's 5000. `WHAT` is
 //! `write`, `queued`, `transmit`, `input`, `receive`, `ready`, `copy`, `retransmit`, `drop`,
 //! `congestion`, `anchor`, `write-return` or `read-return`. A `WORD` is `fin`, `syn`, `rst`, `room`,
-//! `waited`, `again` (a retransmission), `forwarded`, `udp`, or `ack=N`, `thread=N`, `taken=NS` (since TCP
+//! `waited`, `again` (a retransmission), `forwarded`, `loopback`, `udp`, or `ack=N`, `thread=N`, `taken=NS` (since TCP
 //! took it), `delay=NS` (the reader's run delay so far), `left=N` (datagrams in the queue after a read),
 //! `code=N` (a hold reason, class or errno), `mss=N`, `dups=N`, `buffer=N` (which holds the datagram). `adrift` says that records before were missed, `odd` that an odd number of anchors
 //! was written; an anchor's are `SEQ` for `snd_una`, `ack=N` for `rcv_nxt`, `copied=N`, and the socket's
@@ -334,6 +334,7 @@ fn word(hit: Fields, word: &str) -> Fields {
             "room" => Fields { marks: hit.marks | raw::MARK_ROOM, ..hit },
             "waited" => Fields { marks: hit.marks | raw::MARK_WAITED_FOR, ..hit },
             "again" => Fields { marks: hit.marks | raw::MARK_RETRANSMITTED, ..hit },
+            "loopback" => Fields { marks: hit.marks | raw::MARK_LOOPBACK, ..hit },
             "udp" => Fields { marks: hit.marks | raw::MARK_UDP, ..hit },
             "adrift" => Fields { marks: hit.marks | raw::MARK_ADRIFT, ..hit },
             "odd" => Fields { marks: hit.marks | raw::MARK_ODD, ..hit },

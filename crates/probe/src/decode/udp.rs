@@ -141,8 +141,7 @@ pub(super) fn read(
         Some(datagram)
     });
     if let Some(datagram) = datagram {
-        let Datagram { offset, len, at_ns, .. } = datagram;
-        flow.receiver.copied_datagram(hit, (offset, len), at_ns, Reader::from(raw));
+        flow.receiver.copied_datagram(hit, datagram, Reader::from(raw));
     }
 }
 
@@ -159,7 +158,7 @@ fn arrived(known: &mut Datagrams, seen: Seen) -> (Datagram, Option<Skipped>) {
     if let Some(datagram) = known.take(WIRE, seen) {
         return (datagram, None);
     }
-    match known.take(QUEUED, seen) {
+    match known.take_same(QUEUED, seen) {
         Some(datagram) => (datagram, Some(Skipped::at([4, 4], datagram))),
         None => (known.announce(seen.len), None),
     }
@@ -169,8 +168,11 @@ fn arrived(known: &mut Datagrams, seen: Seen) -> (Datagram, Option<Skipped>) {
 fn received(hit: &mut Hit<'_>, known: &mut Datagrams, seen: Seen) -> Option<Skipped> {
     let at_ns = hit.head.at_ns;
     let mut skipped = None;
-    // One that came before the hook at point 5 was attached is no other one of its length.
-    let is_on_wire = !known.holds(INPUT, seen) && known.holds(WIRE, seen);
+    // One that arrived before the hook at point 5 was attached is no other one of its length, and none that
+    // had its buffer before hits were missed.
+    let entered_ns = known.entered_ns(INPUT, seen);
+    let may_be_on_wire = entered_ns.is_none_or(|entered_ns| entered_ns <= hit.lost_until_ns);
+    let is_on_wire = may_be_on_wire && entered_ns < known.entered_ns(WIRE, seen);
     let entered = if is_on_wire { None } else { known.take(INPUT, seen) };
     let datagram = entered.unwrap_or_else(|| {
         // A bridge hands it to IP again; what IP took at this very moment is of the same packet.
@@ -205,7 +207,7 @@ fn ready(hit: &mut Hit<'_>, flow: &mut FlowState, packet: &Packet) -> Option<Ski
         [(SOCKET, None), (INPUT, Some([6, 6])), (WIRE, Some([5, 6])), (QUEUED, Some([4, 6]))];
     let found = gaps
         .into_iter()
-        .find_map(|(gap, skipped)| known.take(gap, seen).map(|datagram| (datagram, skipped)));
+        .find_map(|(gap, skipped)| known.take_same(gap, seen).map(|datagram| (datagram, skipped)));
     let (datagram, skipped) = found?;
     hit.passed(Kind::ReceiveEnqueue, datagram, seen.buffer, mark);
     known.received.push(Datagram { at_ns, ..datagram });

@@ -219,17 +219,18 @@ impl SocketQueue {
         }
         let oldest = self.waiting.front().filter(|_| self.ahead == 0);
         let fits = oldest.is_none_or(|oldest| oldest.datagram.len >= read.len);
+        let behind = waiting - 1;
+        // What is not announced yet may be one of those left; a thread about to record a read leaves fewer.
+        let is_more = read.left > Some(behind) && !read.is_one_in_transit;
+        self.has_unlogged |= is_more;
         match read.left {
+            _ if is_more => false,
             Some(left) if !self.is_shared => {
-                let behind = waiting - 1;
-                // What is not announced yet may be one of those left.
-                let is_more = left > behind && !read.is_one_in_transit;
-                self.has_unlogged |= is_more;
                 self.is_confirmed |= left == behind && fits && oldest.is_some();
-                left >= behind && !is_more && fits
+                left >= behind && fits
             }
             left => {
-                let is_late = left.is_some_and(|left| self.is_late(waiting - 1, left, read.at_ns));
+                let is_late = left.is_some_and(|left| self.is_late(behind, left, read.at_ns));
                 !is_late && (fits || self.out_of_order_read(read.len) != 0)
             }
         }

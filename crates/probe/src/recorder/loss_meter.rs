@@ -6,7 +6,7 @@
 //! loss before it decodes a later record. The trace gets its `Loss` records afterwards, as these stand behind
 //! the records of their time.
 
-use sockscope_record::{Kind, LossCounts, Point, Record, marks};
+use sockscope_record::{Loss, LossCounts, Point, Record, marks};
 
 use super::source::RawSource;
 use crate::decode::{Decoder, point_of_raw};
@@ -15,7 +15,9 @@ use crate::lists::KINDS;
 use crate::programs::Counters;
 
 /// Points of which a missed hit leaves a datagram that enters the queue of a socket without announcement.
-const ANNOUNCEMENTS: [Point; 2] = [Point::InputDequeue, Point::ReceiveEnqueue];
+const ANNOUNCEMENTS: [Option<Point>; 2] = [Some(Point::InputDequeue), Some(Point::ReceiveEnqueue)];
+/// Points of which a missed hit, which may be a drop, leaves a datagram in that queue that is not there.
+const DEPARTURES: [Option<Point>; 2] = [Some(Point::ReceiveDequeue), None];
 
 /// All that a recording missed so far.
 pub(super) struct LossMeter {
@@ -154,10 +156,12 @@ impl LossMeter {
                 decoder.lost_between(losses.since_ns, losses.until_ns, &points, of_others);
             }
         }
-        decoder.interrupted(losses.until_ns, &losses.interrupted_points());
+        if losses.missed.interrupted.total() > 0 {
+            decoder.interrupted(losses.until_ns, &losses.interrupted_points());
+        }
         if losses.are_of(&ANNOUNCEMENTS) {
             decoder.mark_announcements_uncertain(losses.until_ns);
-        } else if losses.are_of(&[Point::ReceiveDequeue]) {
+        } else if losses.are_of(&DEPARTURES) {
             decoder.mark_reads_uncertain(losses.until_ns);
         }
     }
@@ -285,9 +289,8 @@ impl NewLosses {
     }
 
     /// Whether a hit of one of these points was missed.
-    fn are_of(&self, points: &[Point]) -> bool {
-        let all = [self.points(false), self.points(true), self.interrupted_points()];
-        all.iter().flatten().any(|point| points.contains(point))
+    fn are_of(&self, points: &[Option<Point>]) -> bool {
+        self.counts().by_point().any(|(point, count)| count > 0 && points.contains(&point))
     }
 
     fn counts(&self) -> LossCounts {
@@ -298,14 +301,9 @@ impl NewLosses {
     }
 
     fn records(&self) -> Vec<Record> {
-        let loss = |point: Option<Point>, detail, marks| Record {
-            at_ns: self.until_ns,
-            offset: self.since_ns,
-            detail,
-            kind: Kind::Loss,
-            code: point.map_or(Kind::Loss as u8, Point::number),
-            marks,
-            ..Record::default()
+        let loss = |point, count, marks| {
+            let record = Record { at_ns: self.until_ns, marks, ..Record::default() };
+            record.with_loss(Loss::new(point, count, self.since_ns))
         };
         let full = [(false, marks::ANCHORED), (true, marks::ANCHORED | marks::OF_OTHERS)];
         let full = full.into_iter().flat_map(|(of_others, marks)| {
@@ -331,20 +329,15 @@ impl Refused {
     fn advance(&mut self, counted: u64, now_ns: u64) -> Option<Record> {
         let fresh = counted.saturating_sub(std::mem::replace(&mut self.counted, counted));
         let since_ns = std::mem::replace(&mut self.since_ns, now_ns);
-        (fresh > 0).then(|| Record {
-            at_ns: now_ns,
-            offset: since_ns,
-            detail: fresh,
-            kind: Kind::Loss,
-            code: Kind::Loss as u8,
-            marks: self.marks,
-            ..Record::default()
-        })
+        let record = Record { at_ns: now_ns, marks: self.marks, ..Record::default() };
+        (fresh > 0).then(|| record.with_loss(Loss::new(None, fresh, since_ns)))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use sockscope_record::Kind;
+
     use super::*;
     use crate::layout::constants as raw;
 
@@ -411,7 +404,9 @@ mod tests {
             assert_eq!(losses.are_of(&ANNOUNCEMENTS), expected);
             assert_eq!((losses.points(false), losses.interrupted_points()), (vec![], vec![point]));
         }
-        assert!(!losses(interrupted(None, 3)).are_of(&Point::ALL));
+        for missed in [interrupted(None, 3), full(raw::RAW_DROP, 1), full(raw::RAW_COPY, 1)] {
+            assert!(losses(missed).are_of(&DEPARTURES) && !losses(missed).are_of(&ANNOUNCEMENTS));
+        }
     }
 
     #[test]
@@ -419,7 +414,7 @@ mod tests {
         let losses = losses(of_others(raw::RAW_COPY, 2));
         assert_eq!(losses.points(false), []);
         assert_eq!(losses.points(true), [Point::ReceiveDequeue]);
-        assert!(losses.are_of(&[Point::ReceiveDequeue]), "an empty queue shows no connection");
+        assert!(losses.are_of(&DEPARTURES), "an empty queue shows no connection");
         assert_eq!(losses.counts().points[7], 2);
         let records = losses.records();
         let marks: Vec<u8> = records.iter().map(|record| record.marks).collect();

@@ -10,6 +10,35 @@ use crate::layout::RawRecord;
 const HOLD_BACK_NS: u64 = 200_000;
 /// Records taken from one list before its places are given back.
 const RELEASE_EVERY: u64 = 2_048;
+/// For a record that its probe has begun and not finished, all lists wait so long: an interrupt or another
+/// guest of the machine has its CPU. It must not last until the other lists are full.
+const WAIT_FOR_RECORD_NS: u64 = 20_000_000;
+
+/// A record by its list and number.
+type Number = (usize, u64);
+
+/// Records at which lists stopped because their probes have begun and not finished them, and since when.
+#[derive(Default)]
+pub(super) struct Unfinished(Vec<(Number, u64)>);
+
+impl Unfinished {
+    /// At these the lists stop now. Each has its own time to be finished in.
+    pub(super) fn note(&mut self, records: Vec<Number>, now_ns: u64) {
+        let known = std::mem::take(&mut self.0);
+        let since_ns = |at| known.iter().find(|one| one.0 == at).map_or(now_ns, |one| one.1);
+        self.0 = records.into_iter().map(|at| (at, since_ns(at))).collect();
+    }
+
+    /// Those for which the other lists have waited long enough.
+    pub(super) fn overdue(&self, now_ns: u64) -> Vec<Number> {
+        let is_late = |since_ns| now_ns.saturating_sub(since_ns) >= WAIT_FOR_RECORD_NS;
+        self.0.iter().filter(|one| is_late(one.1)).map(|one| one.0).collect()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
 
 /// Up to when records may be taken by a merge that begins at `now_ns`.
 pub(super) fn horizon_ns(now_ns: u64) -> u64 {
@@ -19,16 +48,16 @@ pub(super) fn horizon_ns(now_ns: u64) -> u64 {
 /// One pass over all lists.
 pub(super) struct Merge {
     cursors: Vec<Cursor>,
-    /// Whether no list goes past a record of another one that is begun and not finished.
-    waits: bool,
+    /// Records that the other lists go past although they are not finished.
+    overdue: Vec<Number>,
 }
 
 impl Merge {
     /// Of the records that are in the lists now.
-    pub(super) fn begin(source: &mut impl RawSource, waits: bool) -> Self {
+    pub(super) fn begin(source: &mut impl RawSource, overdue: Vec<Number>) -> Self {
         let lists = 0..source.shape().cpus.len();
         let cursors = lists.filter_map(|list| Cursor::new(source, list)).collect();
-        Self { cursors, waits }
+        Self { cursors, overdue }
     }
 
     /// Takes the earliest records that are in one list in a row, up to the horizon; false when there are
@@ -39,7 +68,7 @@ impl Merge {
         horizon_ns: u64,
         mut take: impl FnMut(u16, &RawRecord),
     ) -> bool {
-        if !self.are_finished(source) && self.waits {
+        if !self.are_finished(source) {
             return false;
         }
         let Some((first, bound_ns)) = earliest(&self.cursors) else { return false };
@@ -57,13 +86,14 @@ impl Merge {
         true
     }
 
-    /// Whether each list shows its next record. An unfinished one has a time that is not known, and may
-    /// be earlier than all others.
+    /// Whether each list shows its next record, unless that is overdue. An unfinished one has a time that is
+    /// not known, and may be earlier than all others.
     fn are_finished(&mut self, source: &mut impl RawSource) -> bool {
-        let mut stalled = self.cursors.iter_mut().filter(|cursor| cursor.is_stalled());
+        let Self { cursors, overdue } = self;
+        let mut stalled = cursors.iter_mut().filter(|cursor| cursor.is_stalled());
         stalled.all(|cursor| {
             cursor.current = source.read(cursor.list, cursor.next);
-            cursor.current.is_some()
+            cursor.current.is_some() || overdue.contains(&(cursor.list, cursor.next))
         })
     }
 
@@ -72,23 +102,24 @@ impl Merge {
         for cursor in &self.cursors {
             source.release(cursor.list, cursor.next);
         }
+        let stalled = self.cursors.iter().filter(|cursor| cursor.is_stalled());
         Taken {
             records: self.cursors.iter().map(|cursor| cursor.taken).sum(),
             fullest: self.cursors.iter().map(|cursor| cursor.taken).max().unwrap_or(0),
-            is_stalled: self.cursors.iter().any(Cursor::is_stalled),
+            unfinished: stalled.map(|cursor| (cursor.list, cursor.next)).collect(),
         }
     }
 }
 
 /// The result of a merge.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Taken {
     /// Records taken.
     pub(super) records: u64,
     /// The largest number taken from one list.
     pub(super) fullest: u64,
-    /// Whether a list stopped at a record that is begun and not finished.
-    pub(super) is_stalled: bool,
+    /// Records at which a list stopped: they are begun and not finished.
+    pub(super) unfinished: Vec<Number>,
 }
 
 /// Reading position in one CPU's list.
@@ -195,6 +226,19 @@ mod tests {
         assert!(cursor.is_stalled());
         cursor.next = cursor.end;
         assert!(!cursor.is_stalled());
+    }
+
+    #[test]
+    fn each_unfinished_record_is_waited_for_from_when_its_list_stopped_there() {
+        const HALF_NS: u64 = WAIT_FOR_RECORD_NS / 2;
+        let mut unfinished = Unfinished::default();
+        unfinished.note(vec![(0, 7), (1, 3)], 0);
+        // One is finished, and its list stops at the next one.
+        unfinished.note(vec![(0, 8), (1, 3)], HALF_NS);
+        assert_eq!(unfinished.overdue(WAIT_FOR_RECORD_NS), [(1, 3)]);
+        unfinished.note(vec![(0, 8)], WAIT_FOR_RECORD_NS);
+        assert_eq!(unfinished.overdue(WAIT_FOR_RECORD_NS), []);
+        assert_eq!(unfinished.overdue(WAIT_FOR_RECORD_NS + HALF_NS), [(0, 8)]);
     }
 
     #[test]

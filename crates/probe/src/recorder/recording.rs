@@ -7,7 +7,7 @@ use sockscope_record::{ConnectionId, LossCounts, Record};
 use super::clock::Calibration;
 use super::late_hooks::LateHooks;
 use super::loss_meter::LossMeter;
-use super::merge::{self, Merge};
+use super::merge::{self, Merge, Unfinished};
 use super::sink::Sink;
 use super::slot_expiry::{self, SlotExpiry};
 use super::source::RawSource;
@@ -24,9 +24,6 @@ const PAUSE_MIN: Duration = Duration::from_micros(500);
 /// A list filled by one part in this many between two looks is looked at twice as often, or half so.
 const FILL_HIGH: u64 = 16;
 const FILL_LOW: u64 = 64;
-/// For a record that its probe has begun and not finished, all lists wait so long. An interrupt or another
-/// guest of the machine has its CPU. It must not last until the other lists are full.
-const WAIT_FOR_RECORD: Duration = Duration::from_millis(20);
 /// Decoded records handed to the sink at once.
 const BATCH: usize = 16_384;
 
@@ -39,8 +36,8 @@ pub(super) struct Recording<S> {
     hooks: LateHooks,
     expiry: SlotExpiry,
     pause: Duration,
-    /// Since when a list stops at an unfinished record, so that later ones may be missing.
-    stalled_since_ns: Option<u64>,
+    /// Records at which lists stop, so that later ones may be missing.
+    unfinished: Unfinished,
     /// The probes are being detached: what is missed from now on is not of the recording.
     is_over: bool,
     records: u64,
@@ -66,7 +63,7 @@ impl<S: RawSource> Recording<S> {
             hooks: LateHooks::new(started_ns, starts_command),
             expiry: SlotExpiry::new(started_ns),
             pause: PAUSE_MIN,
-            stalled_since_ns: None,
+            unfinished: Unfinished::default(),
             is_over: false,
             records: 0,
             raw_records: 0,
@@ -107,7 +104,7 @@ impl<S: RawSource> Recording<S> {
         self.adapt_pause(fullest);
         self.write_losses(sink)?;
         self.check_gaps();
-        if !self.is_stalled() {
+        if self.unfinished.is_empty() {
             self.decoder.expire(horizon_ns);
         }
         self.meter.read_counters(&mut self.source);
@@ -145,7 +142,7 @@ impl<S: RawSource> Recording<S> {
             self.source.detach(when);
         }
         let ends_ns = self.source.now_ns().saturating_add(deadline.as_nanos() as u64);
-        while self.drain(u64::MAX, sink)? > 0 || self.is_stalled() {
+        while self.drain(u64::MAX, sink)? > 0 || !self.unfinished.is_empty() {
             if self.source.now_ns() > ends_ns {
                 self.notes.push(format!(
                     "the end of the trace is cut: records were left after {} s",
@@ -153,7 +150,7 @@ impl<S: RawSource> Recording<S> {
                 ));
                 break;
             }
-            if self.is_stalled() {
+            if !self.unfinished.is_empty() {
                 self.source.pause(PAUSE_MIN);
             }
         }
@@ -169,8 +166,8 @@ impl<S: RawSource> Recording<S> {
     /// Takes every finished record up to `horizon_ns`; the largest number taken from one list.
     pub(super) fn drain(&mut self, horizon_ns: u64, sink: &mut impl Sink) -> Result<u64, Error> {
         // Heads first, then losses and events: the decoder needs both before the records behind them.
-        let waits = self.waits_for_record();
-        let mut merge = Merge::begin(&mut self.source, waits);
+        let overdue = self.unfinished.overdue(self.source.now_ns());
+        let mut merge = Merge::begin(&mut self.source, overdue);
         if !self.is_over {
             self.meter.read(&mut self.source);
             self.meter.report_to(&mut self.decoder);
@@ -184,25 +181,13 @@ impl<S: RawSource> Recording<S> {
         }
         decoder.report_events(horizon_ns);
         let taken = merge.end(&mut self.source);
-        let now_ns = self.source.now_ns();
-        let since_ns = self.stalled_since_ns.unwrap_or(now_ns);
-        self.stalled_since_ns = taken.is_stalled.then_some(since_ns);
+        self.unfinished.note(taken.unfinished, self.source.now_ns());
         self.raw_records += taken.records;
         self.hand_over(sink)?;
         for connection in self.decoder.take_forgotten() {
             sink.complete(ConnectionId(connection));
         }
         Ok(taken.fullest)
-    }
-
-    fn is_stalled(&self) -> bool {
-        self.stalled_since_ns.is_some()
-    }
-
-    fn waits_for_record(&mut self) -> bool {
-        let now_ns = self.source.now_ns();
-        let wait_ns = WAIT_FOR_RECORD.as_nanos() as u64;
-        self.stalled_since_ns.is_none_or(|since_ns| now_ns.saturating_sub(since_ns) < wait_ns)
     }
 
     fn take_events(&mut self, sink: &mut impl Sink) -> Result<(), Error> {
@@ -224,7 +209,7 @@ impl<S: RawSource> Recording<S> {
     fn adapt_pause(&mut self, fullest: u64) {
         let list_records = self.source.shape().records;
         self.pause = match fullest {
-            _ if self.is_stalled() => PAUSE_MIN,
+            _ if !self.unfinished.is_empty() => PAUSE_MIN,
             high if high > list_records / FILL_HIGH => (self.pause / 2).max(PAUSE_MIN),
             low if low < list_records / FILL_LOW => (self.pause * 2).min(PAUSE_MAX),
             _ => self.pause,
@@ -256,7 +241,7 @@ impl<S: RawSource> Recording<S> {
     /// Counts what the kernel skipped, unless a CPU's list stopped at an unfinished record: then
     /// what looks skipped may come yet.
     fn check_gaps(&mut self) {
-        if self.is_stalled() {
+        if !self.unfinished.is_empty() {
             return;
         }
         self.decoder.check_gaps();

@@ -72,6 +72,28 @@ fn a_write_that_was_not_seen_is_a_loss_at_point_1() {
 }
 
 #[test]
+fn bytes_that_the_receiver_has_were_written_though_they_were_not_seen_to_leave() {
+    let missed = "60 Loss of 1 at 2 since 10
+         60 Loss of 1 at 3 since 10
+         60 Loss of 1 at 4 since 10";
+    let hits = whole(10, 1000, 100) + "50 write 1100+9 | 55 input 1100+9 | 55 receive 1100+9 |";
+    for proof in ["60 ready 1109", "60 copy 1109", "60 <transmit 5000 ack=1109"] {
+        check(&format!("{hits} {proof}"), missed);
+    }
+}
+
+#[test]
+fn a_number_that_no_point_saw_may_be_that_of_a_fin_and_is_no_write() {
+    check(
+        &(whole(10, 1000, 100) + "60 <transmit 5000 ack=1101"),
+        "60 Loss of 1 at 3 since 10
+         60 Loss of 1 at 4 since 10
+         60 Loss of 1 at 5 since 10
+         60 Loss of 1 at 6 since 10",
+    );
+}
+
+#[test]
 fn a_loss_is_told_once_and_counted() {
     let mut decoder = opened();
     let hits = whole(10, 1000, 100) + "50 write 1100+100 room | 60 ready 1200";

@@ -729,6 +729,53 @@ fn a_device_that_copies_packets_leaves_order_and_length() {
 }
 
 #[test]
+fn a_datagram_in_another_buffer_is_not_the_one_that_waits_in_a_qdisc() {
+    let mut decoder = udp();
+    last_of(&mut decoder, "10 queued +100 thread=7 buffer=1");
+    // It was sent before the pair was followed.
+    assert_eq!(last_of(&mut decoder, "20 input +100 buffer=2"), ["20 5 100+100"]);
+    assert_eq!(last_of(&mut decoder, "30 transmit +100 buffer=1"), ["30 4 0+100"]);
+}
+
+#[test]
+fn what_may_have_been_dropped_unseen_does_not_enter_a_queue_with_the_next_one() {
+    let mut decoder = udp();
+    last_of(&mut decoder, "1 receive +100 buffer=9 | 2 ready +100 socket=1 buffer=9");
+    last_of(&mut decoder, "10 receive +100 buffer=1");
+    decoder.interrupted(15, &[]);
+    let shown = last_of(&mut decoder, "20 receive +100 buffer=2 | 21 ready +100 socket=1 buffer=2");
+    assert_eq!(shown, ["20 5d 6 200+100", "21 7 200+100"]);
+}
+
+#[test]
+fn of_two_threads_that_leave_more_than_came_neither_is_known_to_read_the_oldest() {
+    let mut decoder = udp();
+    let threads =
+        "30 copy +90 socket=1 thread=7 udp left=1 | 31 copy +90 socket=1 thread=8 udp left=0";
+    feed(&mut decoder, &(came(&[10, 20], "") + threads));
+    super::shown(&mut decoder);
+    // Ahead of this one a datagram arrived that is not logged.
+    feed(&mut decoder, &(came(&[40], "") + "50 copy +90 socket=1 thread=7 udp left=1"));
+    let seen = super::shown(&mut decoder);
+    assert!(!seen.iter().any(|line| line.contains(" 8 ")), "{seen:?}");
+}
+
+#[test]
+fn a_datagram_that_came_before_its_hook_is_not_the_one_that_had_its_buffer() {
+    let mut decoder = udp();
+    decoder.see_input(false);
+    last_of(&mut decoder, "10 transmit +100 thread=7 buffer=1 loopback");
+    // All records of buffer 1 behind that are missed; the hook of point 5 is attached behind 30.
+    decoder.lost_between(11, 20, &[sockscope_record::Point::InputDequeue], false);
+    decoder.see_input_from(31);
+    let shown = last_of(
+        &mut decoder,
+        "30 transmit +100 thread=7 buffer=1 loopback | 40 receive +100 buffer=1",
+    );
+    assert_eq!(shown[2..], ["40 5d 6 100+100"]);
+}
+
+#[test]
 fn only_what_each_point_recognized_is_told_as_recognized() {
     use sockscope_record::{Point, marks};
     let reported = |hits: &str| {
@@ -743,4 +790,9 @@ fn only_what_each_point_recognized_is_told_as_recognized() {
     let copied = "10 queued +9 thread=7 buffer=1 udp | 20 transmit +9 buffer=1 udp | 30 input +9 buffer=4 udp | 40 receive +9 buffer=4 udp";
     assert_eq!(reported(copied), [true, true, false, false]);
     assert_eq!(reported("10 transmit +9 thread=7 udp"), [false; 2]);
+    let read =
+        "50 receive +9 buffer=1 udp | 51 ready +9 buffer=1 socket=1 udp | 60 copy +9 socket=1 udp";
+    assert_eq!(reported(&format!("{same} | {read}")), [true; 6]);
+    let read = read.replace("buffer=1", "buffer=4");
+    assert_eq!(reported(&format!("{same} | 40 input +9 buffer=4 udp | {read}"))[3..], [true; 4]);
 }

@@ -60,8 +60,6 @@ struct Index<'a> {
     reopened: BTreeSet<u32>,
     /// Where streams ended by a FIN that was received.
     fins: HashMap<u32, u64>,
-    /// The first hit of each datagram.
-    first: BTreeMap<u64, &'a Hit>,
     /// When the first hit of each flow was missed.
     first_missed: HashMap<u32, u64>,
 }
@@ -76,12 +74,12 @@ impl<'a> Index<'a> {
             passes: HashMap::new(),
             reopened: BTreeSet::new(),
             fins: HashMap::new(),
-            first: BTreeMap::new(),
             first_missed: HashMap::new(),
         };
+        let mut first_flows = HashMap::new();
         for hit in &truth.hits {
-            let first = *index.first.entry(hit.datagram).or_insert(hit);
-            if hit.datagram > 0 && first.flow != hit.flow {
+            let first_flow = *first_flows.entry(hit.datagram).or_insert(hit.flow);
+            if hit.datagram > 0 && first_flow != hit.flow {
                 index.reopened.insert(hit.flow);
             }
             if hit.acknowledges_fin && hit.kind == raw::RAW_READY {
@@ -320,14 +318,11 @@ fn datagram(
     if known == hit.datagram {
         return Ok(());
     }
-    // Where hits of the flow were missed, order and length may show another one. So may a buffer, where
-    // hits of both were missed: of the one before the last, and of this one the first.
+    // Where hits of the flow were missed, order and length may show another one. The record says that it
+    // is a guess.
     let first_missed_ns = index.first_missed.get(&record.flow.0).copied().unwrap_or(u64::MAX);
-    let is_guess = !record.is_marked(marks::RECOGNIZED) && record.kind != Kind::ReceiveDequeue;
-    let first = index.first[&hit.datagram];
-    let is_like_another = first.fate != Fate::Delivered;
-    let is_moved = index.reopened.contains(&record.flow.0) && !record.is_marked(marks::RECOGNIZED);
-    if is_moved || first_missed_ns <= hit.at_ns && (is_guess || is_like_another) {
+    let is_explained = index.reopened.contains(&record.flow.0) || first_missed_ns <= hit.at_ns;
+    if !record.is_marked(marks::RECOGNIZED) && is_explained {
         return Ok(());
     }
     Err(format!("{record:?} is of {hit:?}, not of datagram {known}"))

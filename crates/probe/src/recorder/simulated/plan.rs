@@ -110,6 +110,5 @@ impl Plan {
         self.ends_early = false;
         self.stall_every_ns = 40_000_000;
         self.stall_ns = rng.range(40, 160) * 1_000_000;
-        self.unfinished_in = 0;
     }
 }
