@@ -95,10 +95,12 @@ fn root_a_terminal_that_goes_ends_a_recording_in_order() {
     let Some(_turn) = turn::take() else { return };
     let folder = tempfile::tempdir().expect("a folder for temporary files");
     let dir = folder.path().join("hung-up.sockscope");
-    let mut record = sockscope();
+    // Tests may run below nohup, from which the recorder would inherit that it ignores the signal.
+    let mut record = Command::new("env");
+    record.arg("--default-signal=HUP").arg(sockscope().get_program());
     record.args(["record", "--port", "1", "-o"]).arg(&dir);
     record.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    let mut record = Killed(record.spawn().expect("it was built"));
+    let mut record = Killed(record.spawn().expect("env is there"));
     wait_until("the bundle is begun", || dir.join("meta.json").exists());
     // The kernel sends one, and the shell another.
     for _ in 0..2 {
