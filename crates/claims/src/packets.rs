@@ -2,6 +2,7 @@
 
 use sockscope_experiment::papers::{Claim, WireFlags, WireRow, wire_trace};
 use sockscope_experiment::result::{CaseResult, RunResult};
+use sockscope_experiment::word;
 
 use super::{Check, Comparison, Outcome, Runs};
 
@@ -101,11 +102,8 @@ fn first(run: &RunResult) -> &CaseResult {
 
 /// The case with this parameter.
 fn with<'a>(run: &'a RunResult, name: &str, value: &str) -> &'a CaseResult {
-    let wanted = [(name, value)];
-    let found = run.cases.iter().find(|case| {
-        case.case.value(wanted[0].0).is_some_and(|it| sockscope_experiment::word(it) == wanted[0].1)
-    });
-    found.unwrap_or_else(|| first(run))
+    let is_it = |case: &&CaseResult| case.case.value(name).is_some_and(|it| word(it) == value);
+    run.cases.iter().find(is_it).unwrap_or_else(|| first(run))
 }
 
 fn request_segments(claim: &Claim, runs: &Runs) -> Outcome {

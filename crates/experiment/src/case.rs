@@ -43,16 +43,16 @@ impl Case {
         let named: Vec<_> = fixed.chain(swept).collect();
         let table: Table = named.iter().cloned().collect();
         if workload.is_atm() {
-            let atm: AtmParameters = typed(table, &named)?;
+            let atm: AtmParameters = typed(table, &named, &[])?;
             let parameters = Parameters::of_machine(&atm.machine);
             return Ok(Self { parameters, atm: Some(atm), vmtp: None, named, swept: count });
         }
         if workload == Workload::VmtpCalls {
-            let vmtp: VmtpParameters = typed(table, &named)?;
+            let vmtp: VmtpParameters = typed(table, &named, VmtpParameters::REQUIRED)?;
             let parameters = Parameters::of_machine(&vmtp.machine);
             return Ok(Self { parameters, atm: None, vmtp: Some(vmtp), named, swept: count });
         }
-        let parameters = typed(table, &named)?;
+        let parameters = typed(table, &named, Parameters::REQUIRED)?;
         Ok(Self { parameters, atm: None, vmtp: None, named, swept: count })
     }
 
@@ -87,9 +87,16 @@ impl Case {
     }
 }
 
-/// The parameters of `table`, which has what `named` has.
-fn typed<T: DeserializeOwned>(table: Table, named: &[(String, Value)]) -> Result<T, String> {
-    table.try_into().map_err(|error: toml::de::Error| wrong_value::<T>(named, error.message()))
+/// The parameters of `table`, which has what `named` has, and must have those `required`.
+fn typed<T: DeserializeOwned>(
+    table: Table,
+    named: &[(String, Value)],
+    required: &[&str],
+) -> Result<T, String> {
+    let missing = required.iter().find(|name| !table.contains_key(**name));
+    let wrong = |error: toml::de::Error| wrong_value::<T>(named, error.message());
+    let typed = table.try_into().map_err(wrong)?;
+    missing.map_or(Ok(typed), |name| Err(format!("missing field `{name}`")))
 }
 
 /// What serde says of a parameter of a `T`, with its name where a number was expected: serde tells

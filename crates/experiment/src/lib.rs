@@ -469,6 +469,10 @@ mod tests {
         let figure = "[[figure]]\nname = \"../x\"\ntitle = \"t\"\n[sweep]";
         assert!(problem(("[sweep]", figure)).contains("figure `../x`"));
         assert!(problem(("calls = 3", "balls = 3")).contains("balls"));
+        let machine = "machine = \"vax-11-750\"";
+        assert!(problem((machine, "")).ends_with("missing field `machine`"));
+        let personality = "personality = \"sunos-4.1\"";
+        assert!(problem((personality, "")).ends_with("missing field `personality`"));
         assert!(
             problem(("workload = \"rpc-echo\"", "workload = \"send\"")).contains("message_bytes")
         );

@@ -8,38 +8,30 @@ use serde::Deserialize;
 use super::faults::Faults;
 
 /// Everything that makes one case.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[serde(deny_unknown_fields, default = "Parameters::defaults")]
 pub struct Parameters {
     /// Cost table of both hosts, as `vax-11-750`.
     pub machine: String,
     /// Protocol stack of both hosts, as `4.2bsd-cabrera`.
     pub personality: String,
     /// How the hosts are joined.
-    #[serde(default)]
     pub topology: Topology,
     /// The link between them.
-    #[serde(default)]
     pub link: LinkKind,
     /// Delay of a line, one way, in microseconds.
-    #[serde(default)]
     pub link_delay_us: u64,
     /// Frames of a million that the link loses.
-    #[serde(default)]
     pub lost_per_million: u32,
     /// Frames of a million that it delivers twice.
-    #[serde(default)]
     pub duplicated_per_million: u32,
     /// Frames of a million that it holds back, so that others overtake them.
-    #[serde(default)]
     pub reordered_per_million: u32,
     /// How long it holds such a frame back at most, in microseconds; without it, 10 ms.
     pub reordered_by_us: Option<u64>,
     /// Frames of a million in which it turns a bit.
-    #[serde(default)]
     pub corrupted_per_million: u32,
     /// Transport.
-    #[serde(default)]
     pub protocol: Protocol,
     /// Size of a message.
     pub message_bytes: Option<u64>,
@@ -50,10 +42,8 @@ pub struct Parameters {
     /// Remote calls to make.
     pub calls: Option<u64>,
     /// Buffer of the record streams of remote calls, in octets; 0 is the library's default, 4,000.
-    #[serde(default)]
     pub rpc_buffer_bytes: u64,
     /// Whether the caller asks the portmapper for the port first, over UDP.
-    #[serde(default)]
     pub portmap: bool,
     /// Octets to write in all.
     pub total_bytes: Option<u64>,
@@ -66,13 +56,10 @@ pub struct Parameters {
     /// Largest segment to announce and send, in octets of data; without it, the personality's.
     pub segment_bytes: Option<u32>,
     /// Connections at once, each with programs of its own.
-    #[serde(default = "one")]
     pub connections: u16,
     /// Processes that only compute, next to the writer or the reader.
-    #[serde(default)]
     pub load: u32,
     /// Next to whom.
-    #[serde(default)]
     pub load_at: LoadAt,
     /// How long before the transfer that begins, in seconds; without it, 3.
     pub load_before_s: Option<u64>,
@@ -83,37 +70,27 @@ pub struct Parameters {
     /// CPU time that a piece takes, in microseconds.
     pub compute_us: Option<u64>,
     /// Pieces that may wait between two processes of the stage.
-    #[serde(default = "two")]
     pub depth: u32,
     /// Both buffers of the reader, if not those of the writer.
     pub receiver_buffer_bytes: Option<u64>,
     /// What the writer does between the connection and its first write, in microseconds.
-    #[serde(default)]
     pub write_after_us: u64,
     /// What the reader does between the connection and its first read, in microseconds.
-    #[serde(default)]
     pub read_after_us: u64,
     /// What a remote call's program and library do between learning of data (select) and reading
     /// them, in microseconds.
-    #[serde(default)]
     pub read_delay_us: u64,
     /// What the reader does between the end of the stream and its close, in microseconds.
-    #[serde(default)]
     pub reader_close_us: u64,
     /// What the writer sleeps between two writes, in milliseconds, up to the next clock tick.
-    #[serde(default)]
     pub write_pause_ms: u64,
     /// What the reader sleeps between two reads, in milliseconds, up to the next clock tick.
-    #[serde(default)]
     pub read_pause_ms: u64,
     /// What the writer does between its last write and its close, in milliseconds.
-    #[serde(default)]
     pub close_after_ms: u64,
     /// Whether the sender sets `TCP_NODELAY`.
-    #[serde(default)]
     pub nodelay: bool,
     /// When a write that does not fit waits.
-    #[serde(default)]
     pub send_rule: SendRule,
     /// The mark of [`SendRule::LowWater`], in octets.
     pub low_water_bytes: Option<u64>,
@@ -121,7 +98,6 @@ pub struct Parameters {
     /// personality's rule.
     pub nagle: Option<bool>,
     /// When room in the receive buffer is announced to the sender.
-    #[serde(default)]
     pub ack_rule: AckRule,
     /// Whether UDP keeps the route of the last destination; without it, the personality's rule.
     pub udp_route_cache: Option<bool>,
@@ -133,24 +109,18 @@ pub struct Parameters {
     /// Packets that the queue of each interface holds; without it, 50.
     pub interface_queue_packets: Option<u32>,
     /// Cost of TCP, IP and their helpers, in percent of the machine's; copies and driver stay.
-    #[serde(default = "hundred")]
     pub protocol_cost_percent: u32,
     /// Whether nothing costs CPU time but copies to and from programs and checksums of data, octet by
     /// octet: what remains is the bound that these set.
-    #[serde(default)]
     pub data_costs_only: bool,
     /// Who gets the CPU.
-    #[serde(default)]
     pub scheduler: SchedulerKind,
     /// Whether records are kept only of connections whose writer asks for it with `SO_LOG`, as this
     /// one's then does; else of all.
-    #[serde(default)]
     pub so_log: bool,
     /// Whether the time that kernel profiling takes is charged.
-    #[serde(default)]
     pub profiling: bool,
     /// Whether the time that the eight probes of the SunOS study take for each record is charged.
-    #[serde(default)]
     pub probing: bool,
     /// When both timers of the first host tick together, in milliseconds of a second after its
     /// program starts; without it, by the seed.
@@ -194,18 +164,6 @@ pub enum SchedulerKind {
     Decay,
     /// Each in turn, a quantum long.
     RoundRobin,
-}
-
-fn one() -> u16 {
-    1
-}
-
-fn two() -> u32 {
-    2
-}
-
-fn hundred() -> u32 {
-    100
 }
 
 /// How the hosts are joined.
@@ -263,11 +221,17 @@ pub enum SendRule {
 }
 
 impl Parameters {
+    /// Names that have no default.
+    pub(super) const REQUIRED: &[&str] = &["machine", "personality"];
+
+    /// What a file need not give. Rust's own default has zeros here.
+    fn defaults() -> Self {
+        Self { connections: 1, depth: 2, protocol_cost_percent: 100, ..Self::default() }
+    }
+
     /// Defaults for a workload that has parameters of another kind.
     pub(super) fn of_machine(machine: &str) -> Self {
-        let table = toml::toml! { machine = "" personality = "" };
-        let defaults: Self = table.try_into().expect("all else has a default");
-        Self { machine: machine.to_owned(), ..defaults }
+        Self { machine: machine.to_owned(), ..Self::defaults() }
     }
 
     /// What goes wrong on the link.

@@ -14,56 +14,51 @@ const RUN_MS_MAX: u64 = 600_000;
 const SEGMENT_BYTES_MAX: usize = 16_384;
 
 /// Everything that makes one case of [`super::Workload::VmtpCalls`].
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(deny_unknown_fields, default = "VmtpParameters::defaults")]
 pub struct VmtpParameters {
     /// Machine of the clients and, when no other is given, of the servers.
     pub machine: String,
     /// Machine of the servers.
     pub server_machine: Option<String>,
     /// Clients, each a process that makes one transaction after the other.
-    #[serde(default = "one")]
     pub clients: u32,
     /// Each client has a host of its own; else all share one.
-    #[serde(default)]
     pub own_hosts: bool,
     /// Segment of each request, in octets; what travels in the header comes on top.
     pub request_bytes: usize,
     /// Segment of each response, in octets.
-    #[serde(default)]
     pub response_bytes: usize,
     /// Servers that form a group, to which requests go by multicast; without it, one server that is
     /// asked by its own name.
     pub members: Option<u32>,
     /// Hosts other than the servers that have no member of the group.
-    #[serde(default)]
     pub bystanders: u32,
     /// Each step of a process takes up to so much less or more than the machine's file says.
-    #[serde(default)]
     pub variation_percent: u32,
     /// Frames of a million that the Ethernet loses.
-    #[serde(default)]
     pub lost_per_million: u32,
     /// Frames of a million that it delivers twice.
-    #[serde(default)]
     pub duplicated_per_million: u32,
     /// Frames of a million that it holds back, so that others overtake them.
-    #[serde(default)]
     pub reordered_per_million: u32,
     /// How long it holds such a frame back at most, in microseconds; without it, 10 ms.
     pub reordered_by_us: Option<u64>,
     /// Frames of a million in which it turns a bit.
-    #[serde(default)]
     pub corrupted_per_million: u32,
     /// Virtual time of the run, of which the first eighth is not counted.
     pub run_ms: u64,
 }
 
-fn one() -> u32 {
-    1
-}
-
 impl VmtpParameters {
+    /// Names that have no default.
+    pub(super) const REQUIRED: &[&str] = &["machine", "request_bytes", "run_ms"];
+
+    /// What a file need not give. Rust's own default has zeros here.
+    fn defaults() -> Self {
+        Self { clients: 1, ..Self::default() }
+    }
+
     /// Hosts that have clients.
     pub fn client_hosts(&self) -> u32 {
         if self.own_hosts { self.clients } else { 1 }

@@ -136,7 +136,7 @@ fn recorded(
     let served = serve(service, &mut |service| {
         refusals.show(service.counters(), REFUSALS_EVERY);
         if let Some(recording) = &mut recording {
-            recorded = recording.take(|| service.poll_seen());
+            recorded = recording.take(|| service.log().poll());
         }
         signals.stop_requested() || recorded.is_err()
     });
@@ -175,15 +175,15 @@ fn observed(
     record: Option<&Path>,
 ) -> Result<Option<Recording>, Failure> {
     let Some(dir) = record else { return Ok(None) };
-    service.observe();
+    service.log().begin();
     let local = service.link().local_address()?;
     Recording::create(dir, transport(at.raw), local, Side::Server).map(Some)
 }
 
 fn end(recording: Option<Recording>, service: &mut Service) -> Result<(), Failure> {
     let Some(mut recording) = recording else { return Ok(()) };
-    recording.take(|| service.poll_seen())?;
-    recording.finish(service.unseen())
+    recording.take(|| service.log().poll())?;
+    recording.finish(service.log().lost())
 }
 
 /// A client on a socket of its own; its name is one that no other client is likely to have.
@@ -238,7 +238,7 @@ fn call(arguments: &Call) -> Result<(), Failure> {
     let mut caller = caller(to.to, to.raw)?;
     let mut recording = match &arguments.record {
         Some(dir) => {
-            caller.observe();
+            caller.log().begin();
             let own = own_address(&caller, to.to)?;
             Some(Recording::create(dir, transport(to.raw), own, Side::Client)?)
         }
@@ -251,12 +251,12 @@ fn call(arguments: &Call) -> Result<(), Failure> {
         }
         response = caller.call(server_name(to), to.to, request.clone(), options);
         if let Some(recording) = &mut recording {
-            recording.take(|| caller.poll_seen())?;
+            recording.take(|| caller.log().poll())?;
         }
     }
     if let Some(mut recording) = recording {
-        recording.take(|| caller.poll_seen())?;
-        recording.finish(caller.unseen())?;
+        recording.take(|| caller.log().poll())?;
+        recording.finish(caller.log().lost())?;
     }
     let response = response.map_err(|error| at(to, &error))?;
     if response.code != code::OK {
@@ -312,7 +312,7 @@ impl Session {
         let mut caller = caller(to.to, to.raw)?;
         let recording = match record {
             Some(dir) => {
-                caller.observe();
+                caller.log().begin();
                 let own = own_address(&caller, to.to)?;
                 Some(Recording::create(dir, transport(to.raw), own, Side::Client)?)
             }
@@ -328,7 +328,7 @@ impl Session {
         Ok(Self { client, recording })
     }
 
-    fn end(self) -> Result<(), Failure> {
+    fn end(mut self) -> Result<(), Failure> {
         let unseen = self.client.unseen();
         // The recording ends when no sender is left.
         drop(self.client);

@@ -41,7 +41,11 @@ pub fn counted(value: u64, one: &str) -> String {
 
 /// A whole number in groups of three digits, as `12,345`.
 pub fn count(value: u64) -> String {
-    let digits = value.to_string();
+    in_threes(&value.to_string())
+}
+
+/// Decimal digits with a comma between each three.
+pub(crate) fn in_threes(digits: &str) -> String {
     let mut grouped = String::with_capacity(digits.len() * 4 / 3);
     for (index, digit) in digits.chars().enumerate() {
         if index > 0 && (digits.len() - index).is_multiple_of(3) {
@@ -137,7 +141,11 @@ impl ColumnUnit {
     }
 }
 
-const SIZE_UNITS: [(f64, &str); 7] = [
+/// Base units in one of each unit, and its symbol. Seconds go to 9999; what lasts longer is said in days.
+pub(crate) static TIME_UNITS: [(f64, &str); 5] =
+    [(1.0, "ns"), (1e3, "µs"), (1e6, "ms"), (1e9, "s"), (86_400e9, "d")];
+
+pub(crate) static SIZE_UNITS: [(f64, &str); 7] = [
     (1.0, "B"),
     (1024.0, "KiB"),
     (1048576.0, "MiB"),
@@ -147,16 +155,15 @@ const SIZE_UNITS: [(f64, &str); 7] = [
     (1152921504606846976.0, "EiB"),
 ];
 
-const BIT_UNITS: [(f64, &str); 5] =
+pub(crate) static BIT_UNITS: [(f64, &str); 5] =
     [(1.0, "bit/s"), (1e3, "kbit/s"), (1e6, "Mbit/s"), (1e9, "Gbit/s"), (1e12, "Tbit/s")];
 
 fn time_units(charset: Charset) -> [(f64, &'static str); 5] {
-    let micro = match charset {
-        Charset::Unicode => "µs",
-        Charset::Ascii => "us",
-    };
-    // Seconds go to 9999; what lasts longer is said in days.
-    [(1.0, "ns"), (1e3, micro), (1e6, "ms"), (1e9, "s"), (86_400e9, "d")]
+    let mut units = TIME_UNITS;
+    if charset == Charset::Ascii {
+        units[1].1 = "us";
+    }
+    units
 }
 
 fn scaled(value: f64, units: &[(f64, &'static str)]) -> String {

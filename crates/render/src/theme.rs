@@ -30,32 +30,21 @@ impl Ink {
     pub const ALL: [Self; 6] =
         [Self::Data, Self::Ack, Self::Alarm, Self::Window, Self::Program, Self::Plain];
 
-    /// The class that carries the ink; combined with a [`Stroke`].
-    fn class(self) -> &'static str {
+    /// The class that carries the ink, combined with a [`Stroke`]; and its colour.
+    fn class_and_colour(self) -> (&'static str, &'static str) {
         match self {
-            Self::Data => "data",
-            Self::Ack => "ack",
-            Self::Alarm => "alarm",
-            Self::Window => "window",
-            Self::Program => "program",
-            Self::Plain => "plain",
-        }
-    }
-
-    fn colour(self) -> &'static str {
-        match self {
-            Self::Data => "#0072b2",
-            Self::Ack => "#009e73",
-            Self::Alarm => "#d55e00",
-            Self::Window => "#aa4499",
-            Self::Program => "#b8860b",
-            Self::Plain => "#333",
+            Self::Data => ("data", "#0072b2"),
+            Self::Ack => ("ack", "#009e73"),
+            Self::Alarm => ("alarm", "#d55e00"),
+            Self::Window => ("window", "#aa4499"),
+            Self::Program => ("program", "#b8860b"),
+            Self::Plain => ("plain", "#333"),
         }
     }
 
     /// The class of a thing drawn so in this ink.
     pub fn drawn(self, stroke: Stroke) -> String {
-        format!("{} {}", stroke.class(), self.class())
+        format!("{} {}", stroke.class(), self.class_and_colour().0)
     }
 }
 
@@ -315,7 +304,7 @@ pub fn style() -> String {
         );
     }
     for ink in Ink::ALL {
-        let (class, colour) = (ink.class(), ink.colour());
+        let (class, colour) = ink.class_and_colour();
         let _ = writeln!(
             css,
             ".line.{class},.dashed.{class},.dotted.{class},.thin.{class},.pale-thin.{class}{{stroke:{colour}}}\n\
@@ -333,8 +322,9 @@ mod tests {
     fn every_ink_and_every_text_has_its_own_rule() {
         let css = style();
         for ink in Ink::ALL {
-            assert_eq!(css.matches(&format!(".fill.{},", ink.class())).count(), 1, "{ink:?}");
-            assert_eq!(css.matches(ink.colour()).count() % 2, 0, "{ink:?}");
+            let (class, colour) = ink.class_and_colour();
+            assert_eq!(css.matches(&format!(".fill.{class},")).count(), 1, "{ink:?}");
+            assert_eq!(css.matches(colour).count() % 2, 0, "{ink:?}");
         }
         for words in Words::ALL {
             assert_eq!(css.matches(&format!(".{}{{", words.class())).count(), 1, "{words:?}");

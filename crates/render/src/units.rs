@@ -1,6 +1,6 @@
 //! Units that suit a value, and values as words: times in ns, µs, ms, s and sizes in B, KiB, MiB.
 
-use crate::number;
+use crate::number::{self, BIT_UNITS, SIZE_UNITS, TIME_UNITS, in_threes};
 use crate::style::Charset;
 
 /// What an axis or a value measures, in its base unit.
@@ -29,56 +29,30 @@ pub struct Unit {
     pub symbol: &'static str,
 }
 
-const TIME: [Unit; 4] = [
-    Unit { per: 1.0, symbol: "ns" },
-    Unit { per: 1e3, symbol: "µs" },
-    Unit { per: 1e6, symbol: "ms" },
-    Unit { per: 1e9, symbol: "s" },
-];
-
-const BYTES: [Unit; 5] = [
-    Unit { per: 1.0, symbol: "B" },
-    Unit { per: 1024.0, symbol: "KiB" },
-    Unit { per: 1_048_576.0, symbol: "MiB" },
-    Unit { per: 1_073_741_824.0, symbol: "GiB" },
-    Unit { per: 1_099_511_627_776.0, symbol: "TiB" },
-];
-
-const COUNT: [Unit; 1] = [Unit { per: 1.0, symbol: "" }];
-
-const BIT_RATE: [Unit; 4] = [
-    Unit { per: 1.0, symbol: "bit/s" },
-    Unit { per: 1e3, symbol: "kbit/s" },
-    Unit { per: 1e6, symbol: "Mbit/s" },
-    Unit { per: 1e9, symbol: "Gbit/s" },
-];
-
-const RATE: [Unit; 1] = [Unit { per: 1.0, symbol: "1/s" }];
-
-const PERCENT: [Unit; 1] = [Unit { per: 1.0, symbol: "%" }];
-
 impl Quantity {
-    /// All its units, smallest first.
-    fn units(self) -> &'static [Unit] {
+    /// The units of its axes, smallest first: the largest are s, TiB and Gbit/s.
+    fn units(self) -> &'static [(f64, &'static str)] {
         match self {
-            Self::Time => &TIME,
-            Self::Bytes => &BYTES,
-            Self::Count => &COUNT,
-            Self::BitRate => &BIT_RATE,
-            Self::Rate => &RATE,
-            Self::Percent => &PERCENT,
+            Self::Time => &TIME_UNITS[..4],
+            Self::Bytes => &SIZE_UNITS[..5],
+            Self::Count => &[(1.0, "")],
+            Self::BitRate => &BIT_UNITS[..4],
+            Self::Rate => &[(1.0, "1/s")],
+            Self::Percent => &[(1.0, "%")],
         }
     }
 
     /// The unit of values that are shown as they are.
     pub fn smallest_unit(self) -> Unit {
-        self.units()[0]
+        self.unit_of(0.0, 1.0)
     }
 
     /// The largest unit of which `span` is at least `at_least`; the smallest if none is.
     fn unit_of(self, span: f64, at_least: f64) -> Unit {
         let units = self.units();
-        units.iter().rev().find(|unit| span >= unit.per * at_least).copied().unwrap_or(units[0])
+        let reached = units.iter().rev().find(|(per, _)| span >= per * at_least);
+        let &(per, symbol) = reached.unwrap_or(&units[0]);
+        Unit { per, symbol }
     }
 
     /// The unit for the ticks of an axis that covers `span` base units: at least 1.5 of it fit,
@@ -109,14 +83,7 @@ pub fn grouped(number: &str) -> String {
         None => ("", number),
     };
     let (whole, fraction) = number.split_at(number.find('.').unwrap_or(number.len()));
-    let mut text = String::from(sign);
-    for (index, digit) in whole.chars().enumerate() {
-        if index > 0 && (whole.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text + fraction
+    format!("{sign}{}{fraction}", in_threes(whole))
 }
 
 #[cfg(test)]

@@ -38,7 +38,8 @@ pub struct Machine {
 }
 
 /// What the CPU does other than the routines.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Cpu {
     /// Going from one process to another (`swtch`), in nanoseconds.
     pub switch_ns: u64,
@@ -48,17 +49,23 @@ pub struct Cpu {
     pub clock_ns: u64,
     /// Counting one call under a profiler (`mcount`), in nanoseconds; see
     /// [`HostConfig::is_profiled`](crate::HostConfig::is_profiled).
+    #[serde(default)]
     pub count_ns: u32,
     /// One record of a probe in the kernel, in nanoseconds; see
     /// [`HostConfig::has_probes`](crate::HostConfig::has_probes).
+    #[serde(default)]
     pub probe_ns: u32,
     /// What a routine's first call takes more after a program that computes was interrupted, which
     /// has the kernel's code and data out of part of the cache; in percent of its fixed cost.
+    #[serde(default)]
     pub refill_percent: u32,
+    /// Where the numbers come from.
+    pub source: String,
 }
 
 /// An Ethernet driver and its device.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Driver {
     /// From the end of `enstart` to the first bit on the wire, without the CPU, in nanoseconds.
     pub start_ns: u64,
@@ -66,12 +73,15 @@ pub struct Driver {
     pub gap_ns: u64,
     /// After a frame arrived, the device begins none of its own for so long beyond the silence that
     /// the cable asks for: while frames come back to back it sends nothing. In nanoseconds.
+    #[serde(default)]
     pub receive_hold_ns: u64,
     /// The device sends queued frames back to back by itself; else each waits for the interrupt
     /// of the one before.
     pub sends_back_to_back: bool,
     /// A collision interrupts the CPU, which calls `enstart` again.
     pub restarts_in_software: bool,
+    /// Where the numbers come from.
+    pub source: String,
 }
 
 #[derive(Deserialize)]
@@ -79,37 +89,10 @@ pub struct Driver {
 struct File {
     name: String,
     title: String,
-    cpu: CpuSection,
-    driver: DriverSection,
+    cpu: Cpu,
+    driver: Driver,
     #[serde(default)]
     routine: BTreeMap<String, CostSection>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct CpuSection {
-    switch_ns: u64,
-    user_ns: u64,
-    clock_ns: u64,
-    #[serde(default)]
-    count_ns: u32,
-    #[serde(default)]
-    probe_ns: u32,
-    #[serde(default)]
-    refill_percent: u32,
-    source: String,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct DriverSection {
-    start_ns: u64,
-    gap_ns: u64,
-    #[serde(default)]
-    receive_hold_ns: u64,
-    sends_back_to_back: bool,
-    restarts_in_software: bool,
-    source: String,
 }
 
 #[derive(Deserialize)]
@@ -189,29 +172,8 @@ impl Machine {
             sourced(name, &section.source)?;
             costs.set(routine, section.cost());
         }
-        let CpuSection { switch_ns, user_ns, clock_ns, count_ns, probe_ns, refill_percent, .. } =
-            file.cpu;
-        let DriverSection {
-            start_ns,
-            gap_ns,
-            receive_hold_ns,
-            sends_back_to_back,
-            restarts_in_software,
-            ..
-        } = file.driver;
-        Ok(Self {
-            name: file.name,
-            title: file.title,
-            costs,
-            cpu: Cpu { switch_ns, user_ns, clock_ns, count_ns, probe_ns, refill_percent },
-            driver: Driver {
-                start_ns,
-                gap_ns,
-                receive_hold_ns,
-                sends_back_to_back,
-                restarts_in_software,
-            },
-        })
+        let File { name, title, cpu, driver, .. } = file;
+        Ok(Self { name, title, costs, cpu, driver })
     }
 }
 

@@ -109,9 +109,4 @@ impl Stack {
         let network = network_of(address);
         self.interfaces.iter().any(|interface| network_of(interface.address) == network)
     }
-
-    /// Packets in the IP input queue.
-    pub fn ip_queue_len(&self) -> usize {
-        self.ip_queue.len()
-    }
 }

@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 
 use crate::config::{Config, Timer};
 use crate::message::{Outgoing, group_number};
-use crate::observe::{Log, Seen, Sight};
+use crate::observe::{Log, Sight};
 use crate::rtt::RoundTrip;
 use crate::wire::{
     Code, Control, Entity, GROUP_BYTES, Header, Kind, MANAGER_GROUP, Notice, NoticeTo, Packet,
@@ -184,19 +184,9 @@ impl<A: Copy + PartialEq> Client<A> {
         self.counters
     }
 
-    /// Keeps from now on what is seen, for [`Client::poll_seen`].
-    pub fn observe(&mut self) {
-        self.log.begin();
-    }
-
-    /// What was seen, nearly in order of time.
-    pub fn poll_seen(&mut self) -> Option<Seen<A>> {
-        self.log.poll()
-    }
-
-    /// Sights that were not taken in time.
-    pub fn unseen(&self) -> u64 {
-        self.log.lost()
+    /// What it sees of its queues, from [`Log::begin`] on.
+    pub fn log(&mut self) -> &mut Log<A> {
+        &mut self.log
     }
 
     /// Whether no transaction is under way.

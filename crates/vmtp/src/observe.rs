@@ -63,7 +63,7 @@ pub enum Sight {
 
 /// What was seen and not taken yet.
 #[derive(Debug)]
-pub(crate) struct Log<A> {
+pub struct Log<A> {
     seen: Option<VecDeque<Seen<A>>>,
     /// The latest time given.
     now_ns: u64,
@@ -91,17 +91,18 @@ impl<A> Default for Log<A> {
 }
 
 impl<A: Copy> Log<A> {
-    /// From now on something is kept.
-    pub(crate) fn begin(&mut self) {
+    /// Keeps from now on what is seen.
+    pub fn begin(&mut self) {
         self.seen.get_or_insert_default();
     }
 
-    pub(crate) fn poll(&mut self) -> Option<Seen<A>> {
+    /// What was seen, nearly in order of time.
+    pub fn poll(&mut self) -> Option<Seen<A>> {
         self.seen.as_mut()?.pop_front()
     }
 
     /// Passages that did not fit.
-    pub(crate) fn lost(&self) -> u64 {
+    pub fn lost(&self) -> u64 {
         self.lost
     }
 

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use crate::address::Address;
 use crate::config::Config;
 use crate::message::Outgoing;
-use crate::observe::{Log, Seen, Sight};
+use crate::observe::{Log, Sight};
 use crate::wire::{
     Code, Control, Entity, HEADER_BYTES, Header, Kind, Notice, NoticeTo, Packet, TRAILER_BYTES,
     code, emit, operation,
@@ -129,19 +129,9 @@ impl<A: Address> Server<A> {
         self.counters
     }
 
-    /// Keeps from now on what is seen, for [`Server::poll_seen`].
-    pub fn observe(&mut self) {
-        self.log.begin();
-    }
-
-    /// What was seen, nearly in order of time.
-    pub fn poll_seen(&mut self) -> Option<Seen<A>> {
-        self.log.poll()
-    }
-
-    /// Sights that were not taken in time.
-    pub fn unseen(&self) -> u64 {
-        self.log.lost()
+    /// What it sees of its queues, from [`Log::begin`] on.
+    pub fn log(&mut self) -> &mut Log<A> {
+        &mut self.log
     }
 
     /// Clients remembered now.

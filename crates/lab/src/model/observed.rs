@@ -114,30 +114,20 @@ impl Observed {
         sent.clone().all(|pass| pass.marks & marks::RETRANSMITTED == 0)
     }
 
-    fn curves(&self) -> FlowCurves {
-        FlowCurves::new(
-            self.connection(),
-            Direction::FromClient,
-            &self.stores.losses,
-            &self.stores.drop_reasons,
-        )
+    fn curves(&self, connection: usize) -> FlowCurves {
+        let stores = &self.stores;
+        let store = &stores.connections[connection];
+        FlowCurves::new(store, Direction::FromClient, &stores.losses, &stores.drop_reasons)
     }
 
     /// Delays in a stage, of the sender's data, by position.
     pub fn delays(&self, stage: Stage) -> Vec<Residence> {
-        self.curves().delays(stage)
+        self.delays_of(0, stage)
     }
 
     /// The same of one of several connections.
     pub fn delays_of(&self, connection: usize, stage: Stage) -> Vec<Residence> {
-        let store = &self.stores.connections[connection];
-        FlowCurves::new(
-            store,
-            Direction::FromClient,
-            &self.stores.losses,
-            &self.stores.drop_reasons,
-        )
-        .delays(stage)
+        self.curves(connection).delays(stage)
     }
 
     /// Delay of each packet between two points, by the packet's first byte, in order of sending.
@@ -220,7 +210,7 @@ impl Observed {
 
     /// Length of a stage's queue over time.
     pub fn lengths(&self, stage: Stage) -> Vec<(u64, u64)> {
-        let steps = self.curves().lengths(stage).unwrap_or_default();
+        let steps = self.curves(0).lengths(stage).unwrap_or_default();
         steps.iter().filter_map(|step| Some((step.at_ns, step.length_bytes?))).collect()
     }
 

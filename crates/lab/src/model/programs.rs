@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use sockscope_experiment::{LoadAt, Parameters, Protocol, Topology, Workload};
 use sockscope_sim::Program;
-use sockscope_sim::programs::{Computer, PrimeLoad, Setup, StageReceiver, StageSender};
+use sockscope_sim::programs::{Computer, Opening, PrimeLoad, Setup, StageReceiver, StageSender};
 use sockscope_stack::Routine;
 
 use super::kernel;
@@ -155,8 +155,9 @@ fn pipeline_programs(parameters: &Parameters, log: &SharedLog) -> Vec<Started> {
     let pieces = parameters.pieces.unwrap_or(0);
     let compute_ns = parameters.compute_us.unwrap_or(0) * 1000;
     let setup = Setup { reserve_bytes: setup(parameters).reserve_bytes, ..Setup::default() };
-    let receiver = StageReceiver::new(SEND_PORT, piece, pieces, parameters.depth).set_up(setup);
-    let sender = StageSender::new((CLIENT, DISCARD_PORT), piece, pieces).set_up(setup);
+    let [at, to] = [Opening::at(SEND_PORT), Opening::to((CLIENT, DISCARD_PORT))];
+    let receiver = StageReceiver::new(at.set_up(setup), piece, pieces, parameters.depth);
+    let sender = StageSender::new(to.set_up(setup), piece, pieces);
     let computer = Computer::new(pieces, compute_ns);
     let task = write_task(parameters, SEND_PORT, piece as u64 * pieces, piece);
     let next = reader(parameters, DISCARD_PORT, piece, log);

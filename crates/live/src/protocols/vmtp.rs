@@ -82,7 +82,7 @@ impl Transport for Vmtp {
         let config = Config::for_payload(PAYLOAD_BYTES);
         let mut service = Service::new(link, entity, config);
         if self.told.is_some() {
-            service.observe();
+            service.log().begin();
         }
         let ends = Arc::new(AtomicBool::new(false));
         let unseen = Arc::new(AtomicU64::new(0));
@@ -93,8 +93,8 @@ impl Transport for Vmtp {
                 // A network that fails shows as calls that do.
                 let _ = service.serve(&ends, |request| reply(&request.segment));
                 if let Some(told) = told {
-                    let seen = seen(address, Side::Server, || service.poll_seen());
-                    unseen.fetch_add(service.unseen(), Ordering::Relaxed);
+                    let seen = seen(address, Side::Server, || service.log().poll());
+                    unseen.fetch_add(service.log().lost(), Ordering::Relaxed);
                     tell_server(seen, &unseen, &told);
                 }
             }
@@ -144,7 +144,7 @@ impl Server for VmtpServer {
         let config = Config::for_payload(PAYLOAD_BYTES);
         let mut caller = Caller::new(link, entity, 1, config);
         if self.told.is_some() {
-            caller.observe();
+            caller.log().begin();
         }
         Ok(Box::new(VmtpClient {
             caller,
@@ -204,8 +204,8 @@ impl Drop for VmtpClient {
         let Some(told) = &self.told else { return };
         let Ok(local) = self.caller.link().local_address() else { return };
         let caller = &mut self.caller;
-        let seen = seen(local, Side::Client, || caller.poll_seen());
-        self.unseen.fetch_add(caller.unseen(), Ordering::Relaxed);
+        let seen = seen(local, Side::Client, || caller.log().poll());
+        self.unseen.fetch_add(caller.log().lost(), Ordering::Relaxed);
         tell_client(self.id, seen, told);
     }
 }

@@ -8,6 +8,7 @@ use super::device::{Device, HardInterrupt};
 use crate::cpu::{End, Level, Mask};
 use crate::interrupts::Interrupts;
 use crate::link::FrameId;
+use crate::machine::Driver;
 use crate::shared::Shared;
 
 /// Frames that a device holds for a CPU that does not come to them.
@@ -92,7 +93,7 @@ impl Host {
         frame: FrameId,
         shared: &mut Shared,
     ) {
-        let driver = self.machine.driver;
+        let Driver { start_ns, gap_ns, .. } = self.machine.driver;
         let Some(device) = self.device(interface) else { return };
         device.starting -= 1;
         device.ring.push_back(frame);
@@ -100,8 +101,8 @@ impl Host {
         if !device.is_sending {
             device.is_sending = true;
             let sent_ns = device.sent_ns;
-            let earliest_ns = if sent_ns == 0 { 0 } else { sent_ns + driver.gap_ns };
-            let at_ns = (now_ns + driver.start_ns).max(earliest_ns);
+            let earliest_ns = if sent_ns == 0 { 0 } else { sent_ns + gap_ns };
+            let at_ns = (now_ns + start_ns).max(earliest_ns);
             device.offer(now_ns, at_ns, frame, shared);
         }
     }

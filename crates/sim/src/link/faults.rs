@@ -113,19 +113,8 @@ impl FaultSource {
     ) {
         if self.is_sound {
             context.events.schedule(at_ns, Event::arrival(port, frame));
-        } else {
-            self.deliver_by_chance(at_ns, port, frame, counts, context);
+            return;
         }
-    }
-
-    fn deliver_by_chance(
-        &mut self,
-        at_ns: u64,
-        port: Port,
-        frame: FrameId,
-        counts: &mut LinkCounts,
-        context: &mut LinkContext<'_>,
-    ) {
         let (fate, copy_fate) = self.draw(context.frames.frame(frame).bytes.len());
         if let Some(fate) = copy_fate {
             counts.duplicated += 1;

@@ -3,9 +3,8 @@
 //!
 //! They hand work on through counters of the host. At most `depth` pieces wait between two of them.
 
-use sockscope_stack::{Endpoint, SocketId};
+use sockscope_stack::SocketId;
 
-use super::Setup;
 use super::opening::{Opened, Opening};
 use crate::program::{Action, Answer, Data, Program, ProgramContext};
 
@@ -40,10 +39,10 @@ enum Receiving {
 }
 
 impl StageReceiver {
-    /// Receives `pieces` pieces of so many bytes; `depth` of them may wait.
-    pub fn new(port: u16, piece_bytes: usize, pieces: u64, depth: u32) -> Self {
+    /// Receives `pieces` pieces of so many bytes at the socket of `opening`; `depth` of them may wait.
+    pub fn new(opening: Opening, piece_bytes: usize, pieces: u64, depth: u32) -> Self {
         Self {
-            opening: Opening::at(port),
+            opening,
             piece_bytes,
             pieces,
             depth: depth.max(1),
@@ -51,12 +50,6 @@ impl StageReceiver {
             offset: 0,
             missing: 0,
         }
-    }
-
-    /// The same with this done to its listening socket.
-    #[must_use]
-    pub fn set_up(self, setup: Setup) -> Self {
-        Self { opening: self.opening.set_up(setup), ..self }
     }
 
     fn goes_on(&mut self, state: Receiving, action: Action) -> Action {
@@ -173,16 +166,9 @@ enum Sending {
 }
 
 impl StageSender {
-    /// Sends `pieces` pieces of so many bytes.
-    pub fn new(to: Endpoint, piece_bytes: usize, pieces: u64) -> Self {
-        let opening = Opening::to(to);
+    /// Sends `pieces` pieces of so many bytes on the stream of `opening`.
+    pub fn new(opening: Opening, piece_bytes: usize, pieces: u64) -> Self {
         Self { opening, piece_bytes, pieces, offset: 0, state: Sending::Opening }
-    }
-
-    /// The same with this done to its socket.
-    #[must_use]
-    pub fn set_up(self, setup: Setup) -> Self {
-        Self { opening: self.opening.set_up(setup), ..self }
     }
 
     fn goes_on(&mut self, state: Sending, action: Action) -> Action {

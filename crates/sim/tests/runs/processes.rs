@@ -3,7 +3,7 @@
 use crate::common::*;
 use sockscope_record::Protocol;
 use sockscope_sim::programs::{
-    BulkWriter, Computer, Pace, PrimeLoad, Setup, Sink, StageReceiver, StageSender,
+    BulkWriter, Computer, Opening, Pace, PrimeLoad, Setup, Sink, StageReceiver, StageSender,
 };
 use sockscope_sim::{
     Action, ActivityState, Answer, BoundedList, Everything, LogPolicy, Outcome, Program,
@@ -51,9 +51,13 @@ fn a_stage_receives_computes_and_sends_each_piece() {
     scenario.hosts.push(next);
     let mut sim = Simulation::new(scenario, Everything::default()).unwrap();
     let (bytes, pieces) = (10_000, 10);
-    sim.spawn(1, Box::new(StageReceiver::new(PORT, bytes, pieces, 2)), 0);
+    sim.spawn(1, Box::new(StageReceiver::new(Opening::at(PORT), bytes, pieces, 2)), 0);
     let computer = sim.spawn(1, Box::new(Computer::new(pieces, 300_000_000)), 0);
-    sim.spawn(1, Box::new(StageSender::new((third, PORT), bytes, pieces)), 100_000_000);
+    sim.spawn(
+        1,
+        Box::new(StageSender::new(Opening::to((third, PORT)), bytes, pieces)),
+        100_000_000,
+    );
     sim.spawn(2, Box::new(Sink::new(PORT, 4096, 1)), 0);
     sim.spawn(0, Box::new(BulkWriter::new(TO, bytes, pieces)), 200_000_000);
     assert_eq!(sim.run_to_end(600 * SECOND_NS), Outcome::Ended);

@@ -189,7 +189,7 @@ fn the_ip_input_queue_holds_fifty_packets() {
     let frame = Frame::from(frames(&mut pair, 10)[0].clone());
     let crate::testing::Host { stack, meter } = &mut pair.hosts[1];
     let taken = (0..52).filter(|_| stack.receive_frame(0, &frame, meter)).count();
-    assert_eq!((taken, stack.ip_queue_len()), (50, 50));
+    assert_eq!((taken, stack.ip_queue.len()), (50, 50));
     assert_eq!(stack.interface(0).unwrap().counts.in_drops, 2);
     let calls = meter.calls(Routine::Ipintr);
     let mut packets = 0;

@@ -218,9 +218,4 @@ impl Stack {
         let socket = self.sockets.find(id).ok_or(SocketError::BadSocket)?;
         if socket.is_attached { Ok(socket) } else { Err(SocketError::Invalid) }
     }
-
-    /// The error that waits at the socket, which is thereby delivered.
-    pub fn take_error(&mut self, id: SocketId) -> Option<SocketError> {
-        self.sockets.find_mut(id)?.error.take()
-    }
 }

@@ -246,7 +246,7 @@ impl Script {
                 Ok(())
             }
             "error" => {
-                let error = stack.take_error(id);
+                let error = stack.sockets.find_mut(id).and_then(|socket| socket.error.take());
                 return error.map_or("none".to_owned(), |error| format!("{error:?}"));
             }
             "state" => return self.block(host, |tcb| format!("{:?}", tcb.state())),

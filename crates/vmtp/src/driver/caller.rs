@@ -9,7 +9,7 @@ use super::filter::Wanted;
 use super::link::{Buffer, Link};
 use super::{now_ns, wait_for};
 use crate::client::{ClientCounters, StartError};
-use crate::observe::Seen;
+use crate::observe::Log;
 use crate::wire::{Entity, code};
 use crate::{Client, Config, Event, Fixed, Options, Request, Response};
 
@@ -71,19 +71,9 @@ impl Caller {
         self.client.counters()
     }
 
-    /// Keeps from now on what its engine sees, for [`Caller::poll_seen`].
-    pub fn observe(&mut self) {
-        self.client.observe();
-    }
-
-    /// What its engine saw, nearly in order of time; for [`super::Trace`].
-    pub fn poll_seen(&mut self) -> Option<Seen<SocketAddr>> {
-        self.client.poll_seen()
-    }
-
-    /// Sights that were not taken in time.
-    pub fn unseen(&self) -> u64 {
-        self.client.unseen()
+    /// What its engine sees, from [`Log::begin`] on; for [`super::Trace`].
+    pub fn log(&mut self) -> &mut Log<SocketAddr> {
+        self.client.log()
     }
 
     /// Calls one server and waits for its Response.

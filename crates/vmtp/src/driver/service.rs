@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::filter::Wanted;
 use super::link::{Buffer, Link, LinkError};
 use super::{now_ns, wait_for};
-use crate::observe::Seen;
+use crate::observe::Log;
 use crate::server::{Incoming, RespondError, ServerCounters};
 use crate::wire::Entity;
 use crate::{Config, Outcome, Server, Token};
@@ -101,19 +101,9 @@ impl Service {
         self.server.prove_address(token);
     }
 
-    /// Keeps from now on what its engine sees, for [`Service::poll_seen`].
-    pub fn observe(&mut self) {
-        self.server.observe();
-    }
-
-    /// What its engine saw, nearly in order of time; for [`super::Trace`].
-    pub fn poll_seen(&mut self) -> Option<Seen<SocketAddr>> {
-        self.server.poll_seen()
-    }
-
-    /// Sights that were not taken in time.
-    pub fn unseen(&self) -> u64 {
-        self.server.unseen()
+    /// What its engine sees, from [`Log::begin`] on; for [`super::Trace`].
+    pub fn log(&mut self) -> &mut Log<SocketAddr> {
+        self.server.log()
     }
 
     /// Sends what is still queued, for instance because the client asked for pauses, and takes what

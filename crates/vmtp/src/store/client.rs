@@ -100,19 +100,19 @@ impl StoreClient {
     /// Tells `to` from now on what the engine saw, after each call; of all that was, if the caller was
     /// made to observe before. A closed channel gets nothing.
     pub fn tell(&mut self, to: Sender<Seen<SocketAddr>>) {
-        self.caller.observe();
+        self.caller.log().begin();
         self.seen = Some(to);
         self.tell_seen();
     }
 
     /// Passages that were not reported, because one call had too many.
-    pub fn unseen(&self) -> u64 {
-        self.caller.unseen()
+    pub fn unseen(&mut self) -> u64 {
+        self.caller.log().lost()
     }
 
     fn tell_seen(&mut self) {
         let Some(to) = &self.seen else { return };
-        while let Some(seen) = self.caller.poll_seen() {
+        while let Some(seen) = self.caller.log().poll() {
             // The receiver is gone: what is seen is let go.
             let _ = to.send(seen);
         }

@@ -14,8 +14,8 @@ fn run(faults: Faults, seed: u64) -> (Net, [Vec<Seen<u16>>; 2]) {
     let config = Config { retries: 30, ..Config::default() };
     let mut net = Net::new(1, 1, &config, seed);
     net.faults = faults;
-    net.clients[0].observe();
-    net.servers[0].observe();
+    net.clients[0].log().begin();
+    net.servers[0].log().begin();
     let (mut begun, mut ended) = (0, 0);
     while ended < TRANSACTIONS {
         if net.clients[0].is_idle() && begun < TRANSACTIONS {
@@ -32,8 +32,8 @@ fn run(faults: Faults, seed: u64) -> (Net, [Vec<Seen<u16>>; 2]) {
         step(&mut net);
     }
     while step(&mut net) {}
-    let client = std::iter::from_fn(|| net.clients[0].poll_seen()).collect();
-    let server = std::iter::from_fn(|| net.servers[0].poll_seen()).collect();
+    let client = std::iter::from_fn(|| net.clients[0].log().poll()).collect();
+    let server = std::iter::from_fn(|| net.servers[0].log().poll()).collect();
     (net, [client, server])
 }
 
@@ -100,6 +100,6 @@ fn engines_that_do_not_observe_keep_nothing() {
     let (server, to) = (server_entity(0), server_address(0));
     net.clients[0].start(0, server, to, request, Options::default()).expect("idle");
     while step(&mut net) {}
-    assert_eq!(net.clients[0].poll_seen(), None);
-    assert_eq!(net.servers[0].poll_seen(), None);
+    assert_eq!(net.clients[0].log().poll(), None);
+    assert_eq!(net.servers[0].log().poll(), None);
 }
