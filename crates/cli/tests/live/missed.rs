@@ -86,7 +86,7 @@ fn root_hits_of_probes_that_interrupted_themselves_are_missed_where_they_were() 
     let recording = recorder.stop();
     let bundle = Bundle::open(recording.dir()).expect("it was recorded");
     let meta = bundle.meta();
-    let note = format!("{} of a probe that was under way", counted(misses, "hit"));
+    let note = format!("{} of a probe that was running on the same CPU", counted(misses, "hit"));
     assert!(meta.notes.iter().any(|text| text.contains(&note)), "{note}: {:?}", meta.notes);
     assert_eq!(meta.loss.points[Point::ReceiveEnqueue.index()], misses, "{:?}", meta.loss);
     assert!(recording.report.missed() >= misses);
