@@ -296,7 +296,7 @@ struct known_socket {
 	__u32 pad;
 };
 
-/* A segment that this CPU handed to the loopback device, on its way to IP: see passing_segment(). */
+/* A segment that this CPU gave to the loopback device and IP has not received: see passing_segment(). */
 #define PASSING_SEGMENTS 16
 struct passing_segment {
 	__u64 skb; /* its address, or 0 */

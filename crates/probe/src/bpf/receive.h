@@ -90,7 +90,7 @@ static __noinline struct flow_slot *open_incoming(struct sk_buff *skb, struct pa
 	return slot;
 }
 
-/* The slot of any packet that comes in, and may open the connection. */
+/* The slot of an incoming packet, which may open the connection. */
 static __always_inline struct flow_slot *slot_of_incoming(struct sk_buff *skb, __u32 netns,
 							  struct packet *p, struct key *k)
 {
@@ -113,9 +113,10 @@ static __always_inline struct flow_slot *slot_of_incoming(struct sk_buff *skb, _
 }
 
 /*
- * On loopback the socket buffer that comes in is the one that went out, on the same CPU as a rule: then the
- * connection is known from there, without a look-up. The address alone is no identity, as another packet may
- * have the buffer since: the header is the same, in the same memory, and the connection has its slot still.
+ * Loopback delivers the socket buffer that point 4 recorded, usually on the same CPU. Point 6 then takes the
+ * connection from the note of point 4 and needs no look-up. The address of the buffer is no identity: another
+ * packet may have the buffer by now. So the header must be the same, in the same memory, and the connection must
+ * still have its slot.
  */
 static __always_inline struct flow_slot *passing_segment(struct record_list *list,
 							 const struct sk_buff *skb, __u8 kind,
@@ -163,7 +164,7 @@ static __always_inline int incoming_segment(struct record_list *list, struct flo
 	return 0;
 }
 
-/* Any other packet: set-up, datagrams, and what comes by another device or from another CPU. */
+/* Any other incoming packet: set-up, datagrams, packets of other devices and from other CPUs. */
 static __always_inline int incoming_packet(struct record_list *list, struct sk_buff *skb, __u8 kind,
 					   struct packet *p, struct key *k)
 {

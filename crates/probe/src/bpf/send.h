@@ -371,7 +371,7 @@ static __always_inline void note_congestion(struct record_list *list, struct flo
 /* Octets that the options of a TCP header take at most (RFC 9293, section 3.1). */
 #define TCP_OPTIONS_MAX 40
 
-/* How many segments the packet is for the peer: several only if it is longer than one with all options. */
+/* Number of TCP segments in the packet. A packet that fits one segment with all options has one. */
 static __always_inline __u32 segments_of(const struct sk_buff *skb, __u32 len, __u32 mss)
 {
 	struct skb_shared_info *shared;
@@ -467,7 +467,7 @@ static __always_inline bool is_connected(const struct sock *sk)
 	       CONNECTED_STATES >> (sk->__sk_common.skc_state & 15) & 1;
 }
 
-/* The place of a segment on its way through loopback. */
+/* The entry of a segment that loopback delivers, by the address of its buffer. */
 static __always_inline struct passing_segment *place_of_segment(struct record_list *list,
 								const struct sk_buff *skb)
 {
@@ -476,7 +476,7 @@ static __always_inline struct passing_segment *place_of_segment(struct record_li
 	return &list->passing[(buffer ^ buffer >> 4) & (PASSING_SEGMENTS - 1)];
 }
 
-/* IP will take the segment on this CPU, as a rule: then nothing has to be looked up again. */
+/* Notes the connection of a segment for point 6: see passing_segment(). */
 static __always_inline void note_passing(struct record_list *list, const struct flow_slot *slot,
 					 __u32 direction, const struct sk_buff *skb,
 					 const unsigned char *transport, const __u64 words[2])
@@ -527,7 +527,7 @@ static __always_inline int outgoing_segment(struct sk_buff *skb, __u8 kind,
 	r = reserve(list, slot, kind, &stamp);
 	if (!r)
 		return 0;
-	/* Not before: of registers that a call leaves alone there are four. */
+	/* After the calls: they keep four registers, and the fields of the header need five. */
 	transport = skb->head + skb->transport_header;
 	words[0] = word64(transport);
 	words[1] = word64(transport + 8);

@@ -33,8 +33,8 @@ const volatile struct pick pick = {};
 const volatile __u64 list_mask = 0;
 const volatile __u64 list_room = 0;
 /*
- * What these two rule out, the verifier removes from the programs: CPUs whose list has another number than they
- * have themselves, and connections that other users asked for.
+ * The verifier knows these two and removes dead branches: the table of lists where each CPU has the list of its
+ * own number, and the shares of other users where they may not ask.
  */
 const volatile __u32 list_is_cpu = 0;
 const volatile __u32 others_may_ask = 0;
