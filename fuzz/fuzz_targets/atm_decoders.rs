@@ -7,7 +7,7 @@ use libfuzzer_sys::fuzz_target;
 use sockscope_atm::aal34::{Format, SarPdu, cpcs};
 use sockscope_atm::delineation::Delineator;
 use sockscope_atm::tca100::words;
-use sockscope_atm::{Cell, Interface, aal5, crc10, crc32, hec};
+use sockscope_atm::{Cell, Interface, aal5, crc10, hec};
 
 fuzz_target!(|octets: &[u8]| {
     assert_eq!(crc10::crc10(octets), crc10::bitwise(octets));

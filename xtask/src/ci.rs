@@ -1,89 +1,80 @@
 //! `cargo xtask ci`: every check, cheapest first, the same on a desk and in CI.
 //!
 //! One profile is used throughout: clippy and docs share one set of dependency
-//! metadata, all tests share one build, and the fuzz targets most of its dependencies.
-//! The first step that fails ends the run.
+//! metadata, and all tests and fuzz targets share one build.
 //!
-//! Live tests run one at a time and use about one CPU. So clippy, docs and the fuzz targets, which open no socket,
-//! run during the live tests on the CPUs that these leave idle.
+//! Live tests run one at a time, use about one CPU, and wait for much of their time. So their program is built first.
+//! While it runs, the other CPUs build and do everything else in the background.
 
+mod background;
 mod commits;
 mod fuzz;
 mod live;
-mod quiet;
+mod programs;
 mod skipped;
 mod step;
 
 use std::path::Path;
-use std::process::Command;
 use std::time::Instant;
 
+use background::{BUILD_TESTS, Background};
 use live::Rights;
+use programs::Program;
 use skipped::Skipped;
-use step::{Step, step, target_folder};
+use step::{Step, step};
 
 use crate::tree::Tree;
 use crate::{licences, tidy};
 
-/// Steps that need no rights, after those that need no build.
-const STEPS: &[Step] = &[
-    step("workloads", "python3 -B -m unittest discover --start-directory tests/workloads"),
-    step("tests", "cargo test --workspace -- --skip root_"),
-];
 const FORMAT: Step = step("format", "cargo fmt --all -- --check");
+/// What the longest live tests need: their program, and the programs that it starts.
+const BUILD_LIVE: &str = "build --workspace --bin sockscope --bin sockscope-lab --test live";
 
-/// Runs all steps in the checkout at `root`, the live tests and the quiet steps last.
+/// Runs all steps in the checkout at `root`.
 ///
-/// Ends with the number of skipped tests and their reasons. Fails with a line that names the step.
+/// Ends with the number of skipped tests and their reasons. Fails with a line that names the steps.
 pub fn run(root: &Path) -> Result<(), String> {
     let started = Instant::now();
-    let mut skipped = Skipped::default();
-    run_step(root, &FORMAT, &mut skipped)?;
+    inside(FORMAT.name, || FORMAT.run(root).map(|_| ()))?;
     inside("tidy", || tidy_step(root))?;
     inside("commit subjects", || commits::check(root))?;
     inside("licences", || licence_step(root))?;
-    for step in STEPS {
-        run_step(root, step, &mut skipped)?;
-    }
-    let live = last_steps(root, &mut skipped)?;
+    let mut skipped = Skipped::default();
+    let live = tests(root, &mut skipped)?;
     let seconds = started.elapsed().as_secs();
     println!("\nci: all checks and tests passed in {seconds} s\n{live}\n{skipped}");
     Ok(())
 }
 
-/// Runs the live tests where they can run, and the quiet steps meanwhile. Returns the line about the live tests that
+/// Runs the live tests where they can run, and all other steps meanwhile. Returns the line about the live tests that
 /// stands at the end.
-fn last_steps(root: &Path, skipped: &mut Skipped) -> Result<String, String> {
-    match live::rights() {
-        Rights::Missing(reason) if live::required() => {
-            Err(format!("live tests failed: {reason}, and SOCKSCOPE_LIVE=1 demands them"))
+fn tests(root: &Path, skipped: &mut Skipped) -> Result<String, String> {
+    let rights = live::rights();
+    if let Rights::Missing(reason) = rights {
+        if live::required() {
+            return Err(format!("live tests failed: {reason}, and SOCKSCOPE_LIVE=1 demands them"));
         }
-        Rights::Missing(reason) => {
-            quiet::run(root, |lines| println!("{lines}"))?;
-            skipped.add(&reason, live::count(root)?);
-            Ok(live::notice(&reason))
-        }
-        rights @ (Rights::Root | Rights::Sudo) => {
-            quiet::run_during(root, |begun| {
-                inside("live tests", || live::run(root, &rights, skipped, begun))
-            })?;
-            Ok("ci: the live tests (root_) ran too".to_owned())
-        }
+        Background::new(root, |lines| println!("{lines}"), |_| ()).run(skipped)?;
+        let programs = programs::build(root, &[], BUILD_TESTS)?;
+        let tests: usize = programs.iter().map(live::count).sum::<Result<_, _>>()?;
+        skipped.add(&reason, tests);
+        return Ok(live::notice(&reason));
     }
-}
-
-fn run_step(root: &Path, step: &Step, skipped: &mut Skipped) -> Result<(), String> {
-    inside(step.name, || {
-        let mut words = step.command.split(' ');
-        let program = words.next().unwrap_or_default();
-        let mut command = Command::new(program);
-        command.args(words).envs(step.variable).current_dir(root);
-        command.env("CARGO_TARGET_DIR", target_folder(root));
-        let status = skipped
-            .watch(&mut command)
-            .map_err(|error| format!("cannot start {program}: {error}"))?;
-        if status.success() { Ok(()) } else { Err(format!("run `{}` alone", step.command)) }
-    })
+    let mut first = Vec::new();
+    inside("the program of the live tests", || {
+        first = programs::build(root, &[], BUILD_LIVE)?;
+        Ok(())
+    })?;
+    let mut meanwhile = Skipped::default();
+    background::run_during(root, &mut meanwhile, |others| {
+        inside("live tests", || live::run(&first, &rights, skipped))?;
+        // Where they could not be built, the background says so.
+        let mut others: Vec<Program> = others.recv().unwrap_or_default();
+        others.retain(|program| !first.contains(program));
+        inside("live tests of other crates", || live::run(&others, &rights, skipped))
+    })?;
+    skipped.add_all(&meanwhile);
+    Ok("ci: the live tests (root_) ran too".to_owned())
 }
 
 /// Runs one step between a line that announces it and one that says how long it took.

@@ -11,7 +11,7 @@ use serde_json::Value;
 /// Licences that let us hand on a program built with the package.
 ///
 /// The LGPL is not here: libbpf-rs and libbpf-sys offer BSD-2-Clause as well.
-const ALLOWED: [&str; 12] = [
+const ALLOWED: [&str; 13] = [
     "0BSD",
     "Apache-2.0",
     "BSD-2-Clause",
@@ -20,6 +20,7 @@ const ALLOWED: [&str; 12] = [
     "CC0-1.0",
     "ISC",
     "MIT",
+    "NCSA",
     "Unicode-3.0",
     "Unicode-DFS-2016",
     "Unlicense",
@@ -138,6 +139,7 @@ mod tests {
     fn one_allowed_choice_is_enough() {
         for expression in [
             "MIT",
+            "NCSA",
             "MIT/Apache-2.0",
             "LGPL-2.1-only OR BSD-2-Clause",
             "(MIT OR Apache-2.0) AND Unicode-3.0",

@@ -1,9 +1,8 @@
 //! The smoke run of the fuzz targets: each one for a bounded number of inputs, grown from the seeds
 //! that are kept for it in `fuzz/seeds/`.
 //!
-//! The targets are a workspace of their own and are built here without instrumentation, which needs
-//! no nightly compiler: a smoke run finds what broke, a long run (CONTRIBUTING.md) finds
-//! cases that no test has.
+//! The targets are built here as the tests are, without instrumentation: a smoke run finds what broke, a long run
+//! (CONTRIBUTING.md) finds cases that no test has.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

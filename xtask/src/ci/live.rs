@@ -5,10 +5,10 @@
 
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::mpsc::Sender;
 
+use super::programs::Program;
 use super::skipped::Skipped;
-use crate::licences::host_triple;
+use super::step::Printed;
 
 /// Capabilities that live recording needs (linux/capability.h), with their bit.
 const CAPABILITIES: [(&str, u32); 3] =
@@ -17,8 +17,8 @@ const CAPABILITIES: [(&str, u32); 3] =
 /// Where the kernel shows its types; without it no probe loads.
 const KERNEL_TYPES: &str = "/sys/kernel/btf/vmlinux";
 
-/// What cargo writes to standard error before each test program.
-const RUNNING: &str = "Running";
+/// What the names of the live tests have in common.
+const LIVE: &str = "root_";
 
 /// Whether the live tests can run.
 pub enum Rights {
@@ -46,54 +46,34 @@ pub fn rights() -> Rights {
     }
 }
 
-/// Runs the live tests, one at a time: they share the kernel's hooks and the machine's CPUs.
+/// Runs the live tests of these programs, one at a time: they share the kernel's hooks and the machine's CPUs.
 ///
-/// Signals `begun` when cargo runs the first test program. From then on it holds no lock of the target folder, for
-/// which another cargo would wait.
-pub fn run(
-    root: &Path,
-    rights: &Rights,
-    skipped: &mut Skipped,
-    begun: Sender<()>,
-) -> Result<(), String> {
-    let mut cargo = tests(root);
-    cargo.arg("--test-threads=1");
-    if let Rights::Sudo = rights {
-        // Only the test programs run as root; what cargo writes stays the user's.
-        let host = host_triple()?.to_uppercase().replace('-', "_");
-        cargo.env(format!("CARGO_TARGET_{host}_RUNNER"), "sudo -n -E");
-    }
-    let signal = move |line: &str| {
-        if line.contains(RUNNING) {
-            let _ = begun.send(());
+/// All programs run; fails with the names of those in which a test failed.
+pub fn run(programs: &[Program], rights: &Rights, skipped: &mut Skipped) -> Result<(), String> {
+    let runner: &[&str] = if let Rights::Sudo = rights { &["sudo", "-n", "-E"] } else { &[] };
+    let mut failed = Vec::new();
+    for program in programs {
+        if count(program)? == 0 {
+            continue;
         }
-    };
-    let status = skipped
-        .watch_lines(&mut cargo, signal)
-        .map_err(|error| format!("cannot start cargo: {error}"))?;
-    if status.success() { Ok(()) } else { Err("run `cargo test root_` as root".to_owned()) }
-}
-
-/// How many live tests there are.
-pub fn count(root: &Path) -> Result<usize, String> {
-    let output = tests(root)
-        .arg("--list")
-        .stderr(Stdio::inherit())
-        .output()
-        .map_err(|error| format!("cannot start cargo: {error}"))?;
-    if !output.status.success() {
-        return Err("the live tests cannot be listed".to_owned());
+        println!("ci: live tests of {}", program.name);
+        let mut command = program.command(runner);
+        let status = skipped
+            .watch(command.args([LIVE, "--test-threads=1"]))
+            .map_err(|error| format!("cannot start {}: {error}", program.name))?;
+        if !status.success() {
+            failed.push(program.name.as_str());
+        }
     }
-    let lines = String::from_utf8_lossy(&output.stdout);
-    Ok(lines.lines().filter(|line| line.ends_with(": test")).count())
+    if failed.is_empty() { Ok(()) } else { Err(format!("in {}", failed.join(", "))) }
 }
 
-/// The command that runs the live tests; more arguments go to libtest.
-fn tests(root: &Path) -> Command {
-    let mut cargo = Command::new("cargo");
-    cargo.args(["test", "--workspace", "--lib", "--bins", "--tests", "--", "root_"]);
-    cargo.current_dir(root);
-    cargo
+/// How many live tests this program has.
+pub fn count(program: &Program) -> Result<usize, String> {
+    let printed = Printed::by(program.command(&[]).args([LIVE, "--list"]))?;
+    // A program without libtest may list tests that were not asked for.
+    let is_live = |line: &&str| line.ends_with(": test") && line.contains(LIVE);
+    Ok(printed.output.lines().filter(is_live).count())
 }
 
 /// What to print, loudly, when the live tests did not run.

@@ -28,24 +28,31 @@ impl Skipped {
         *self.0.entry(reason.to_owned()).or_default() += tests;
     }
 
-    /// Runs a command, hands on its standard error, and counts the tests that it names as skipped.
-    pub fn watch(&mut self, command: &mut Command) -> std::io::Result<ExitStatus> {
-        self.watch_lines(command, |_| ())
+    /// Counts all that the other one counted, too.
+    pub fn add_all(&mut self, other: &Self) {
+        other.0.iter().for_each(|(reason, tests)| self.add(reason, *tests));
     }
 
-    /// The same, and calls `on_line` for each line of standard error.
-    pub fn watch_lines(
-        &mut self,
-        command: &mut Command,
-        on_line: impl FnMut(&str) + Send + 'static,
-    ) -> std::io::Result<ExitStatus> {
+    /// Counts the tests that these lines of standard error name as skipped.
+    pub fn count(&mut self, lines: &str) {
+        let mut last = "";
+        for line in lines.lines() {
+            if let Some(reason) = reason(line, last) {
+                self.add(reason, 1);
+            }
+            last = line;
+        }
+    }
+
+    /// Runs a command, hands on its standard error, and counts the tests that it names as skipped.
+    pub fn watch(&mut self, command: &mut Command) -> std::io::Result<ExitStatus> {
         if stderr().is_terminal() {
             command.env("CARGO_TERM_COLOR", "always");
         }
         let mut child = command.stderr(Stdio::piped()).spawn()?;
         let (sender, reasons) = channel();
         if let Some(output) = child.stderr.take() {
-            thread::spawn(move || hand_on(output, &sender, on_line));
+            thread::spawn(move || hand_on(output, &sender));
         }
         let status = child.wait()?;
         // A process that a test left behind may hold the pipe open after the command has ended.
@@ -56,20 +63,24 @@ impl Skipped {
     }
 }
 
-/// Copies lines to standard error; calls `on_line` for each; sends the reason of each skipped test.
-fn hand_on(output: ChildStderr, reasons: &Sender<String>, mut on_line: impl FnMut(&str)) {
+/// Copies lines to standard error; sends the reason of each skipped test.
+fn hand_on(output: ChildStderr, reasons: &Sender<String>) {
     let mut last = String::new();
     for line in BufReader::new(output).split(b'\n').map_while(Result::ok) {
         let line = String::from_utf8_lossy(&line).into_owned();
         eprintln!("{line}");
-        on_line(&line);
-        let said = line.strip_prefix(MARK).and_then(|rest| rest.split_once(": "));
-        // A test that lacks the same in several cases is one test.
-        if let Some((_, reason)) = said.filter(|_| line != last) {
+        if let Some(reason) = reason(&line, &last) {
             let _ = reasons.send(reason.to_owned());
         }
         last = line;
     }
+}
+
+/// Why the test that this line names was skipped. A test that lacks the same in several cases says so in lines that
+/// follow one another, and is one test.
+fn reason<'a>(line: &'a str, last: &str) -> Option<&'a str> {
+    let (_, reason) = line.strip_prefix(MARK).filter(|_| line != last)?.split_once(": ")?;
+    Some(reason)
 }
 
 impl fmt::Display for Skipped {
@@ -130,13 +141,15 @@ mod tests {
     }
 
     #[test]
-    fn each_line_is_handed_on() {
-        let (sender, lines) = channel();
-        let mut shell = Command::new("sh");
-        shell.args(["-c", "echo a >&2; echo c >&2"]);
-        let on_line = move |line: &str| sender.send(line.to_owned()).unwrap();
-        Skipped::default().watch_lines(&mut shell, on_line).unwrap();
-        assert_eq!(lines.iter().collect::<Vec<_>>(), ["a", "c"]);
+    fn kept_lines_are_counted_alike() {
+        let lines = ["SKIPPED: root_a: no CAP_BPF", "b", "SKIPPED: root_c: no CAP_BPF"].join("\n");
+        let mut skipped = Skipped::default();
+        skipped.count(&lines);
+        assert_eq!(skipped.to_string(), after(&lines.split('\n').collect::<Vec<_>>()));
+        let mut both = Skipped::default();
+        both.add("no CAP_BPF", 1);
+        both.add_all(&skipped);
+        assert!(both.to_string().starts_with("ci: 3 tests skipped\n"));
     }
 
     #[test]

@@ -99,7 +99,8 @@ fn inherited(dependency: &Value) -> bool {
 fn members(tree: &Tree) -> impl Iterator<Item = &File> {
     tree.ending("/Cargo.toml").filter(|file| {
         let folder = file.path.trim_end_matches("/Cargo.toml");
-        folder == "xtask" || folder.strip_prefix("crates/").is_some_and(|name| !name.contains('/'))
+        ["fuzz", "xtask"].contains(&folder)
+            || folder.strip_prefix("crates/").is_some_and(|name| !name.contains('/'))
     })
 }
 

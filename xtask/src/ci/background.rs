@@ -1,0 +1,175 @@
+//! The steps in the background: all that needs no rights, at the lowest priority.
+//!
+//! They run during the live tests, which write to the terminal. So their own output is kept and printed as one block
+//! when the live tests have ended. A failure is printed at once.
+
+use std::path::Path;
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+use std::time::Instant;
+
+use super::fuzz;
+use super::programs::{self, Program};
+use super::skipped::Skipped;
+use super::step::{LOWEST_PRIORITY, Printed, Step, step, target_folder};
+
+/// All test programs, for which cargo has these arguments.
+pub const BUILD_TESTS: &str = "test --quiet --workspace --no-run";
+
+/// Steps after the tests.
+const STEPS: &[Step] = &[
+    step("doc tests", "cargo test --quiet --workspace --doc"),
+    step("workloads", "python3 -B -m unittest discover --start-directory tests/workloads"),
+    step("clippy", "cargo clippy --quiet --workspace --all-targets -- -D warnings"),
+    Step {
+        name: "docs",
+        command: "cargo doc --quiet --workspace --no-deps",
+        variable: Some(("RUSTDOCFLAGS", "-D warnings")),
+    },
+];
+
+/// The fuzz targets, which no test needs. `--test live` is for cargo: with it all crates have the features that they
+/// have in the tests, so that none is compiled again.
+const FUZZ_TARGETS: Step =
+    step("fuzz targets", "cargo build --quiet --workspace --bins --test live");
+
+/// Runs `live` and meanwhile all steps of the background. Fails where one of both fails; both end first.
+///
+/// `live` gets the test programs when they are built. Nothing comes where they cannot be built.
+pub fn run_during(
+    root: &Path,
+    skipped: &mut Skipped,
+    live: impl FnOnce(Receiver<Vec<Program>>) -> Result<(), String>,
+) -> Result<(), String> {
+    let steps = |say: &mut (dyn FnMut(&str) + Send), built: &mut dyn FnMut(&[Program])| {
+        Background::new(root, say, built).run(skipped)
+    };
+    during(steps, live)
+}
+
+fn during(
+    steps: impl FnOnce(&mut (dyn FnMut(&str) + Send), &mut dyn FnMut(&[Program])) -> Result<(), String>
+    + Send,
+    live: impl FnOnce(Receiver<Vec<Program>>) -> Result<(), String>,
+) -> Result<(), String> {
+    let (sender, programs) = channel();
+    thread::scope(|scope| {
+        let steps = scope.spawn(move || {
+            let mut said = Vec::new();
+            let mut built = |programs: &[Program]| drop(sender.send(programs.to_vec()));
+            let result = steps(&mut |lines| said.push(lines.to_owned()), &mut built);
+            if let Err(error) = &result {
+                println!("\nci: {error}\nci: the run fails when the live tests have ended");
+            }
+            (said, result)
+        });
+        let live = live(programs);
+        let panicked = |_| (Vec::new(), Err("a thread panicked".to_owned()));
+        let (said, steps) = steps.join().unwrap_or_else(panicked);
+        println!("ci: during the live tests:\n{}", said.join("\n"));
+        live.and(steps)
+    })
+}
+
+/// The steps of the background, in one checkout.
+pub struct Background<'a, Say, Built> {
+    root: &'a Path,
+    /// Gets what each step printed, and a line with its time.
+    say: Say,
+    /// Gets the test programs.
+    built: Built,
+}
+
+impl<'a, Say: FnMut(&str), Built: FnMut(&[Program])> Background<'a, Say, Built> {
+    /// None has run.
+    pub fn new(root: &'a Path, say: Say, built: Built) -> Self {
+        Self { root, say, built }
+    }
+
+    /// Runs them one after the other. Fails with the name of the first step that fails, and with its output.
+    pub fn run(mut self, skipped: &mut Skipped) -> Result<(), String> {
+        let mut programs = Vec::new();
+        self.timed("the test programs", || {
+            programs = programs::build(self.root, &LOWEST_PRIORITY, BUILD_TESTS)?;
+            Ok(Printed::default())
+        })?;
+        (self.built)(&programs);
+        for program in &programs {
+            let tests = || {
+                let printed =
+                    Printed::by(program.command(&LOWEST_PRIORITY).args(["--skip", "root_"]))?;
+                skipped.count(&printed.errors);
+                Ok(printed)
+            };
+            self.timed(&format!("tests of {}", program.name), tests)?;
+        }
+        let root = self.root;
+        for step in STEPS {
+            self.timed(step.name, || step.run(root))?;
+        }
+        self.timed(FUZZ_TARGETS.name, || FUZZ_TARGETS.run(root))?;
+        let smoke = || fuzz::smoke(root, &target_folder(root)).map(|()| Printed::default());
+        self.timed("fuzz smoke run", smoke)
+    }
+
+    fn timed(
+        &mut self,
+        name: &str,
+        step: impl FnOnce() -> Result<Printed, String>,
+    ) -> Result<(), String> {
+        let started = Instant::now();
+        let Printed { errors, output } =
+            step().map_err(|error| format!("{name} failed: {error}"))?;
+        let seconds = started.elapsed().as_secs_f64();
+        (self.say)(&format!("{errors}{output}ci: {name} passed in {seconds:.1} s"));
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_step_printed_is_said_with_its_time() {
+        let mut said = String::new();
+        let printed = Printed { errors: "a\n".to_owned(), output: "b\n".to_owned() };
+        let mut background =
+            Background::new(Path::new("/"), |lines: &str| said.push_str(lines), |_: &[Program]| ());
+        background.timed("it", || Ok(printed)).unwrap();
+        let error = background.timed("it", || Err("c".to_owned()));
+        assert_eq!(error, Err("it failed: c".to_owned()));
+        assert!(said.starts_with("a\nb\nci: it passed in "), "{said}");
+    }
+
+    #[test]
+    fn live_tests_get_the_programs_while_the_steps_run() {
+        let (ended, live_ended) = channel();
+        let steps = move |_: &mut (dyn FnMut(&str) + Send), built: &mut dyn FnMut(&[Program])| {
+            built(&[]);
+            live_ended.recv().map_err(|_| "the live tests did not run".to_owned())
+        };
+        let live = |programs: Receiver<Vec<Program>>| {
+            assert_eq!(programs.recv(), Ok(Vec::new()));
+            ended.send(()).map_err(|_| "the steps have ended".to_owned())
+        };
+        assert_eq!(during(steps, live), Ok(()));
+    }
+
+    #[test]
+    fn live_tests_end_where_nothing_was_built() {
+        let failed = Err("it".to_owned());
+        let live = |programs: Receiver<Vec<Program>>| {
+            assert!(programs.recv().is_err());
+            Ok(())
+        };
+        assert_eq!(during(|_, _| failed.clone(), live), failed);
+    }
+
+    #[test]
+    fn a_failure_on_either_side_fails_the_run() {
+        let fails = || Err("it".to_owned());
+        assert_eq!(during(|_, _| fails(), |_| Ok(())), fails());
+        assert_eq!(during(|_, _| Ok(()), |_| fails()), fails());
+    }
+}
