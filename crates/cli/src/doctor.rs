@@ -1,15 +1,18 @@
 //! `sockscope doctor`: what works here, what is missing, what it costs.
 
+mod document;
+
 use std::io::Write;
 use std::time::Duration;
 
-use serde_json::json;
 use sockscope_probe::{
     Cgroup, Error, HookReport, Priority, Right, When, measure, probe_hooks, rights,
 };
 use sockscope_program::failure::Failure;
 use sockscope_program::machine;
 use sockscope_program::outcome::Outcome;
+
+use document::Document;
 
 use crate::args::{self, DoctorFormat};
 
@@ -28,30 +31,7 @@ pub fn doctor(arguments: &args::Doctor) -> Result<Outcome, Failure> {
         |program: &str| costs.iter().find(|cost| cost.program == program && cost.hits >= HITS_MIN);
     let mut out = std::io::stdout().lock();
     if arguments.format == DoctorFormat::Json {
-        let document = json!({
-            "schema": "sockscope.doctor/1",
-            "tool_version": env!("CARGO_PKG_VERSION"),
-            "host": machine::host(),
-            "kernel": machine::kernel(),
-            "can_record": hooks.is_ok(),
-            "problem": hooks.as_ref().err().map(ToString::to_string),
-            "rights": all_rights().iter().map(|right| json!({
-                "name": right.name, "held": right.held, "needed_for": right.needed_for,
-            })).collect::<Vec<_>>(),
-            "hooks": hooks.as_deref().unwrap_or_default().iter().map(|report| json!({
-                "program": report.entry.program,
-                "hook": report.entry.hook,
-                "points": report.entry.points.iter().map(|point| point.name()).collect::<Vec<_>>(),
-                "observes": report.entry.observes,
-                "since": report.entry.since,
-                "works": report.problem.is_empty(),
-                "stand_ins": report.stand_ins,
-                "problem": (!report.problem.is_empty()).then_some(&report.problem),
-                "without": report.entry.without,
-                "cost_ns_gross": cost(report.entry.program).map(|cost| cost.gross_ns),
-                "cost_ns_net": cost(report.entry.program).and_then(|cost| cost.net_ns),
-            })).collect::<Vec<_>>(),
-        });
+        let document = Document::new(&hooks, &all_rights(), cost);
         serde_json::to_writer_pretty(&mut out, &document)
             .map_err(|error| Failure::from(std::io::Error::from(error)))?;
         writeln!(out)?;

@@ -2,6 +2,8 @@
 //! what is refused. Results go to standard output, messages to standard error; 0 done, 1 found
 //! something with `--check`, 2 an error reported in one line.
 
+mod schema;
+
 use std::ffi::OsStr;
 use std::fs;
 use std::io::Read;
@@ -9,6 +11,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+use schema::Schema;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -369,6 +372,7 @@ fn without_rights_recording_names_the_missing_one() {
 fn without_rights_doctor_says_what_is_missing() {
     let output = without_rights(&["doctor", "--format", "json"]);
     assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    Schema::read("doctor").check(Path::new("doctor"), &output.stdout);
     let doctor: Value = serde_json::from_slice(&output.stdout).expect("one document");
     assert_eq!(doctor["can_record"], false);
     let rights = doctor["rights"].as_array().expect("rights");

@@ -1,10 +1,12 @@
 //! The other faces of a live bundle, and what the machine says of itself.
 
 use std::fs;
+use std::path::Path;
 
 use serde_json::Value;
 
 use crate::bundle::{sockscope, sockscope_says, stdout_of, workload, workload_recorded};
+use crate::schema::Schema;
 use crate::turn;
 
 const POINTS: [&str; 8] = [
@@ -149,6 +151,7 @@ fn root_a_command_that_fails_is_told_with_its_status() {
 fn root_doctor_finds_every_point_and_measures_it() {
     let Some(_turn) = turn::take() else { return };
     let said = sockscope_says(&["doctor", "--format", "json"]);
+    Schema::read("doctor").check(Path::new("doctor"), said.as_bytes());
     let doctor: Value = serde_json::from_str(&said).expect("one document");
     assert_eq!(doctor["can_record"], true, "{}", doctor["problem"]);
     let hooks = doctor["hooks"].as_array().expect("hooks");

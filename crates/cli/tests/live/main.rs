@@ -9,6 +9,8 @@ mod background;
 mod bundle;
 mod hosts;
 mod report;
+#[path = "../schema/mod.rs"]
+mod schema;
 mod turn;
 
 mod asked;
