@@ -3,8 +3,7 @@
 //! A record of a point says that some bytes passed it at a time. It is right where these bytes passed then,
 //! by a hit that has a record. Where the kernel ran no program for a hit, the next one may stand for its
 //! bytes: a `Loss` record has the time of that. No record stands for bytes whose hit found its list full.
-//! Where the kernel did not count such a hit, the position of the receiver proves it: see
-//! [`needs_loss`].
+//! Where the kernel did not count such a hit, the position of the receiver proves it (`Index::needs_loss`).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -227,8 +226,13 @@ fn is_skipped_at(hit: &Hit, point: Point) -> bool {
 /// Each missed hit is in the time of a `Loss` record of its point.
 fn losses(index: &Index<'_>, records: &[Record]) -> Checked {
     let mut times: BTreeMap<u8, Vec<(u64, u64)>> = BTreeMap::new();
+    let mut counted_ns: BTreeMap<u8, u64> = BTreeMap::new();
     for loss in records.iter().filter(|record| record.kind == Kind::Loss) {
         times.entry(loss.code).or_default().push((loss.offset, loss.at_ns));
+        if loss.is_marked(marks::ANCHORED) {
+            let until_ns = counted_ns.entry(loss.code).or_default();
+            *until_ns = loss.at_ns.max(*until_ns);
+        }
     }
     times.values_mut().for_each(|times| times.sort_unstable());
     for hit in &index.truth.hits {
@@ -240,10 +244,10 @@ fn losses(index: &Index<'_>, records: &[Record]) -> Checked {
         let times = times.get(&code).map_or(&[][..], Vec::as_slice);
         let until = times.partition_point(|(since_ns, _)| *since_ns <= hit.at_ns);
         let is_there = times[..until].iter().any(|(_, until_ns)| *until_ns >= hit.at_ns);
-        // A counted loss that lasted until after the last bytes explains why the next ones are not seen.
+        // That lists were full until after the last bytes explains why the next ones have no record.
         let is_explained = || {
-            let before_ns = index.passed_before_ns(hit);
-            hit.fate == Fate::Skipped && times.iter().any(|(_, until_ns)| *until_ns >= before_ns)
+            let counted_ns = counted_ns.get(&code).copied().unwrap_or(0);
+            hit.fate == Fate::Skipped && counted_ns >= index.passed_before_ns(hit).max(1)
         };
         if !is_there && !is_explained() {
             return Err(format!("no loss has the time of {hit:?}"));
