@@ -301,7 +301,7 @@ impl Probes {
         let is_untraced = self.untraced_ns > 0
             && self.now_ns % self.untraced_every_ns < self.untraced_ns
             && cpu == 0;
-        is_untraced && is_softirq && truth.to > 0
+        is_untraced && is_softirq && truth.datagram == 0 && truth.to > 0
     }
 
     fn log(&mut self, truth: Hit, at_ns: u64, fate: Fate) {
