@@ -17,7 +17,7 @@ use crate::report::Report;
 const ATTEMPTS: u32 = 3;
 /// The same where the recorder says that the kernel skipped all that is missing. Some kernels run no
 /// program in a softirq that interrupts certain processes: the recorder cannot help it.
-const ATTEMPTS_SKIPPED: u32 = 5;
+pub const ATTEMPTS_SKIPPED: u32 = 5;
 
 /// A folder for traces, removed after a test that passed. After one that failed it stays: what shows once in
 /// a hundred runs can be looked at.

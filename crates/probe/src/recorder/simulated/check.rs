@@ -3,6 +3,7 @@
 //! A record of a point says that some bytes passed it at a time. It is right where these bytes passed then,
 //! by a hit that has a record. Where the kernel ran no program for a hit, the next one may stand for its
 //! bytes: a `Loss` record has the time of that. No record stands for bytes whose hit found its list full.
+//! Where the kernel did not count such a hit, the position of the receiver proves it (`Index::needs_loss`).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -105,9 +106,37 @@ impl<'a> Index<'a> {
         hit.ok_or_else(|| format!("no hit was then: {record:?}"))
     }
 
+    fn of_kind(&self, flow: u32, kind: u8) -> &[&'a Hit] {
+        self.passes.get(&(flow, kind)).map_or(&[], Vec::as_slice)
+    }
+
+    /// Whether the kernel skipped this hit, and a `Loss` record must have its time: bytes passed point 4 or 6 between
+    /// two ends on this host, and a read shows that they did. The hits of points 3 and 5 are not asked for, as those
+    /// of 4 and 6 make up for them.
+    fn needs_loss(&self, hit: &Hit) -> bool {
+        let is_judged = matches!(hit.kind, raw::RAW_TRANSMIT | raw::RAW_RECEIVE);
+        if hit.fate != Fate::Skipped || !is_judged || hit.from == hit.to {
+            return false;
+        }
+        let is_proof = |read: &&Hit| {
+            read.to >= hit.to && read.fate == Fate::Delivered && read.at_ns <= self.ended_ns
+        };
+        let sender_is_here = !self.of_kind(hit.flow, raw::RAW_TRANSMIT).is_empty();
+        sender_is_here
+            && self.of_kind(hit.flow, raw::RAW_COPY).iter().copied().any(|read| is_proof(&read))
+    }
+
+    /// When the last bytes before those of a hit passed by a hit of its kind that has a record; 0 for never.
+    fn passed_before_ns(&self, hit: &Hit) -> u64 {
+        let before =
+            self.of_kind(hit.flow, hit.kind).iter().take_while(|other| other.to <= hit.from);
+        let recorded = before.filter(|other| other.fate == Fate::Delivered);
+        recorded.last().map_or(0, |last| last.at_ns)
+    }
+
     /// The hits of a kind by which the bytes of a record passed.
     fn passes(&self, record: &Record, kind: u8) -> Result<Vec<&'a Hit>, String> {
-        let all = self.passes.get(&(record.flow.0, kind)).map_or(&[][..], Vec::as_slice);
+        let all = self.of_kind(record.flow.0, kind);
         let first = all.partition_point(|hit| hit.to <= record.offset);
         let some: Vec<&Hit> =
             all[first..].iter().copied().take_while(|hit| hit.from < record.end()).collect();
@@ -155,16 +184,18 @@ fn counts(index: &Index<'_>, collected: &Collected, summary: &Summary) -> Checke
     for point in Point::ALL.into_iter().filter(|point| *point != Point::SendDequeue) {
         let of_point = |hit: &&Hit| point_of_raw(hit.kind) == Some(point);
         let hits = || index.truth.hits.iter().filter(of_point);
-        let is_missed = |hit: &&Hit| hit.fate != Fate::Delivered;
+        let is_missed = |hit: &&Hit| is_counted(hit);
         let in_time = |hit: &&Hit| hit.at_ns <= index.ended_ns;
         let missed = hits().filter(is_missed).filter(in_time).count() as u64;
         let missed_late = hits().filter(is_missed).filter(|hit| !in_time(hit)).count() as u64;
-        let unseen = hits().filter(|hit| !is_missed(hit)).filter(in_time);
+        let unseen = hits().filter(|hit| hit.fate == Fate::Delivered).filter(in_time);
         let unseen = unseen.filter(|hit| !seen.contains(&(Some(point), hit.at_ns))).count() as u64;
         let is_of_packets = (3..=6).contains(&point.number());
         let least = missed + if is_of_packets { unseen } else { 0 };
-        let most =
-            missed + unseen + missed_late + if point == Point::ReceiveDequeue { unread } else { 0 };
+        let skipped =
+            index.truth.hits.iter().filter(|hit| is_skipped_at(hit, point)).count() as u64;
+        let most = missed + unseen + missed_late + skipped;
+        let most = most + if point == Point::ReceiveDequeue { unread } else { 0 };
         let counted = summary.lost.points[point.index()];
         if !(least..=most).contains(&counted) {
             return Err(format!(
@@ -181,21 +212,44 @@ fn counts(index: &Index<'_>, collected: &Collected, summary: &Summary) -> Checke
     Ok(())
 }
 
+/// Whether the probes or the kernel counted the hit as missed.
+fn is_counted(hit: &Hit) -> bool {
+    matches!(hit.fate, Fate::Refused | Fate::NotRun)
+}
+
+/// Whether the kernel skipped a hit that shows this point.
+fn is_skipped_at(hit: &Hit, point: Point) -> bool {
+    let shown = point_of_raw(hit.kind).map_or(&[][..], Point::of_hit);
+    hit.fate == Fate::Skipped && shown.contains(&point)
+}
+
 /// Each missed hit is in the time of a `Loss` record of its point.
 fn losses(index: &Index<'_>, records: &[Record]) -> Checked {
     let mut times: BTreeMap<u8, Vec<(u64, u64)>> = BTreeMap::new();
+    let mut counted_ns: BTreeMap<u8, u64> = BTreeMap::new();
     for loss in records.iter().filter(|record| record.kind == Kind::Loss) {
         times.entry(loss.code).or_default().push((loss.offset, loss.at_ns));
+        if loss.is_marked(marks::ANCHORED) {
+            let until_ns = counted_ns.entry(loss.code).or_default();
+            *until_ns = loss.at_ns.max(*until_ns);
+        }
     }
     times.values_mut().for_each(|times| times.sort_unstable());
     for hit in &index.truth.hits {
-        if hit.fate == Fate::Delivered || hit.at_ns > index.ended_ns {
+        let is_missed = is_counted(hit) || index.needs_loss(hit);
+        if !is_missed || hit.at_ns > index.ended_ns {
             continue;
         }
         let code = point_of_raw(hit.kind).map_or(Kind::Loss as u8, Point::number);
         let times = times.get(&code).map_or(&[][..], Vec::as_slice);
         let until = times.partition_point(|(since_ns, _)| *since_ns <= hit.at_ns);
-        if !times[..until].iter().any(|(_, until_ns)| *until_ns >= hit.at_ns) {
+        let is_there = times[..until].iter().any(|(_, until_ns)| *until_ns >= hit.at_ns);
+        // That lists were full until after the last bytes explains why the next ones have no record.
+        let is_explained = || {
+            let counted_ns = counted_ns.get(&code).copied().unwrap_or(0);
+            hit.fate == Fate::Skipped && counted_ns >= index.passed_before_ns(hit).max(1)
+        };
+        if !is_there && !is_explained() {
             return Err(format!("no loss has the time of {hit:?}"));
         }
     }
@@ -293,7 +347,8 @@ fn ready(index: &Index<'_>, record: &Record) -> Checked {
         return Ok(());
     }
     for hit in index.passes(&bytes, raw::RAW_READY)? {
-        let is_bound = hit.fate == Fate::NotRun || record.is_marked(marks::DERIVED);
+        let is_bound =
+            matches!(hit.fate, Fate::NotRun | Fate::Skipped) || record.is_marked(marks::DERIVED);
         let until_ns = if is_bound { u64::MAX } else { hit.at_ns };
         let is_true =
             hit.fate != Fate::Refused && (hit.since_ns..=until_ns).contains(&record.at_ns);

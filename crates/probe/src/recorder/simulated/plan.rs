@@ -30,6 +30,10 @@ pub(super) struct Plan {
     pub(super) stall_ns: u64,
     /// The kernel runs no program at one hit in so many, and counts that; 0: it always runs them.
     pub(super) not_run_in: u64,
+    /// A process has the first CPU for so long, so often. In softirqs that interrupt it the kernel runs no program
+    /// for segments, and counts nothing. 0: there is no such process.
+    pub(super) untraced_ns: u64,
+    pub(super) untraced_every_ns: u64,
     /// A program is interrupted before it has finished its record, at one hit in so many.
     pub(super) unfinished_in: u64,
     /// One packet in so many is dropped.
@@ -54,6 +58,8 @@ impl Plan {
             stall_every_ns: 0,
             stall_ns: 0,
             not_run_in: 0,
+            untraced_ns: 0,
+            untraced_every_ns: 0,
             unfinished_in: 0,
             dropped_in: 0,
         }
@@ -84,6 +90,8 @@ impl Plan {
                 let calls = rng.range(20, 500);
                 once(rng, 4, calls)
             },
+            untraced_ns: 0,
+            untraced_every_ns: 0,
             unfinished_in: {
                 let calls = rng.range(5, 300);
                 once(rng, 2, calls)

@@ -92,6 +92,8 @@ pub(super) struct Probes {
     ring_events: usize,
     unfinished: Vec<Unfinished>,
     not_run_in: u64,
+    untraced_ns: u64,
+    untraced_every_ns: u64,
     unfinished_in: u64,
     last_connection: u32,
     pub(super) truth: Truth,
@@ -120,6 +122,8 @@ impl Probes {
             ring_events: plan.ring_events,
             unfinished: Vec::new(),
             not_run_in: plan.not_run_in,
+            untraced_ns: plan.untraced_ns,
+            untraced_every_ns: plan.untraced_every_ns,
             unfinished_in: plan.unfinished_in,
             last_connection: 0,
             truth: Truth::default(),
@@ -250,6 +254,11 @@ impl Probes {
         if !self.attached.contains(&class) {
             return false;
         }
+        if self.is_skipped(&truth, place.cpu) {
+            let at_ns = self.tick();
+            self.log(truth, at_ns, Fate::Skipped);
+            return false;
+        }
         if self.rng.once_in(self.not_run_in) {
             self.interrupted.add(point_of_raw(truth.kind), 1);
             let at_ns = self.tick();
@@ -283,6 +292,16 @@ impl Probes {
         self.write(cpu, number, record);
         self.log(truth, at_ns, Fate::Delivered);
         true
+    }
+
+    /// Whether the hit is of a softirq that interrupts the process which the kernel keeps from being traced. Send
+    /// and receive calls are not. A SYN is recorded, as it gives the stream its positions.
+    fn is_skipped(&self, truth: &Hit, cpu: usize) -> bool {
+        let is_softirq = !matches!(truth.kind, raw::RAW_WRITE | raw::RAW_COPY);
+        let is_untraced = self.untraced_ns > 0
+            && self.now_ns % self.untraced_every_ns < self.untraced_ns
+            && cpu == 0;
+        is_untraced && is_softirq && truth.datagram == 0 && truth.to > 0
     }
 
     fn log(&mut self, truth: Hit, at_ns: u64, fate: Fate) {

@@ -9,6 +9,8 @@ pub(super) enum Fate {
     Refused,
     /// The kernel ran no program, and counted that.
     NotRun,
+    /// The kernel ran no program, and counted nothing.
+    Skipped,
 }
 
 /// One hit of a connection that is recorded.
