@@ -1,7 +1,6 @@
 //! `cargo xtask ci`: every check, cheapest first, the same on a desk and in CI.
 //!
-//! One profile is used throughout: clippy and docs share one set of dependency
-//! metadata, and all tests and fuzz targets share one build.
+//! There is one build: tests, benchmarks, fuzz targets, clippy and docs share it.
 //!
 //! Live tests run one at a time, use about one CPU, and wait for much of their time. So their program is built first.
 //! While it runs, the other CPUs build and do everything else in the background.
@@ -17,7 +16,7 @@ mod step;
 use std::path::Path;
 use std::time::Instant;
 
-use background::{BUILD_TESTS, Background};
+use background::Background;
 use live::Rights;
 use programs::Program;
 use skipped::Skipped;
@@ -27,9 +26,6 @@ use crate::tree::Tree;
 use crate::{licences, tidy};
 
 const FORMAT: Step = step("format", "cargo fmt --all -- --check");
-/// What the longest live tests need: their program, and the programs that it starts.
-const BUILD_LIVE: &str = "build --workspace --bin sockscope --bin sockscope-lab --test live";
-
 /// Runs all steps in the checkout at `root`.
 ///
 /// Ends with the number of skipped tests and their reasons. Fails with a line that names the steps.
@@ -55,14 +51,14 @@ fn tests(root: &Path, skipped: &mut Skipped) -> Result<String, String> {
             return Err(format!("live tests failed: {reason}, and SOCKSCOPE_LIVE=1 demands them"));
         }
         Background::new(root, |lines| println!("{lines}"), |_| ()).run(skipped)?;
-        let programs = programs::build(root, &[], BUILD_TESTS)?;
+        let programs = programs::build(root, &[], programs::ALL)?;
         let tests: usize = programs.iter().map(live::count).sum::<Result<_, _>>()?;
         skipped.add(&reason, tests);
         return Ok(live::notice(&reason));
     }
     let mut first = Vec::new();
     inside("the program of the live tests", || {
-        first = programs::build(root, &[], BUILD_LIVE)?;
+        first = programs::build(root, &[], programs::LIVE)?;
         Ok(())
     })?;
     let mut meanwhile = Skipped::default();

@@ -1,4 +1,4 @@
-//! The steps in the background: all that needs no rights, at the lowest priority.
+//! The steps in the background, at the lowest priority: all that needs no rights.
 //!
 //! They run during the live tests, which write to the terminal. So their own output is kept and printed as one block
 //! when the live tests have ended. A failure is printed at once.
@@ -13,25 +13,15 @@ use super::programs::{self, Program};
 use super::skipped::Skipped;
 use super::step::{LOWEST_PRIORITY, Printed, Step, step, target_folder};
 
-/// All test programs, for which cargo has these arguments.
-pub const BUILD_TESTS: &str = "test --quiet --workspace --no-run";
-
 /// Steps after the tests.
 const STEPS: &[Step] = &[
-    step("doc tests", "cargo test --quiet --workspace --doc"),
-    step("workloads", "python3 -B -m unittest discover --start-directory tests/workloads"),
-    step("clippy", "cargo clippy --quiet --workspace --all-targets -- -D warnings"),
     Step {
-        name: "docs",
-        command: "cargo doc --quiet --workspace --no-deps",
-        variable: Some(("RUSTDOCFLAGS", "-D warnings")),
+        name: "doc tests",
+        command: "cargo test --quiet --workspace --doc",
+        variable: Some(programs::LINT),
     },
+    step("workloads", "python3 -B -m unittest discover --start-directory tests/workloads"),
 ];
-
-/// The fuzz targets, which no test needs. `--test live` is for cargo: with it all crates have the features that they
-/// have in the tests, so that none is compiled again.
-const FUZZ_TARGETS: Step =
-    step("fuzz targets", "cargo build --quiet --workspace --bins --test live");
 
 /// Runs `live` and meanwhile all steps of the background. Fails where one of both fails; both end first.
 ///
@@ -89,8 +79,8 @@ impl<'a, Say: FnMut(&str), Built: FnMut(&[Program])> Background<'a, Say, Built> 
     /// Runs them one after the other. Fails with the name of the first step that fails, and with its output.
     pub fn run(mut self, skipped: &mut Skipped) -> Result<(), String> {
         let mut programs = Vec::new();
-        self.timed("the test programs", || {
-            programs = programs::build(self.root, &LOWEST_PRIORITY, BUILD_TESTS)?;
+        self.timed("all programs, clippy and docs", || {
+            programs = programs::build(self.root, &LOWEST_PRIORITY, programs::ALL)?;
             Ok(Printed::default())
         })?;
         (self.built)(&programs);
@@ -107,7 +97,6 @@ impl<'a, Say: FnMut(&str), Built: FnMut(&[Program])> Background<'a, Say, Built> 
         for step in STEPS {
             self.timed(step.name, || step.run(root))?;
         }
-        self.timed(FUZZ_TARGETS.name, || FUZZ_TARGETS.run(root))?;
         let smoke = || fuzz::smoke(root, &target_folder(root)).map(|()| Printed::default());
         self.timed("fuzz smoke run", smoke)
     }

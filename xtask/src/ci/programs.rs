@@ -1,6 +1,7 @@
 //! The test programs: cargo builds them, and they are run without it.
 //!
-//! So the programs of the live tests can run while cargo still builds the others.
+//! So the programs of the live tests can run while cargo still builds the others. Clippy and rustdoc look at each crate
+//! when it is built.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -8,6 +9,14 @@ use std::process::{Command, Stdio};
 use serde_json::Value;
 
 use super::step::target_folder;
+
+/// Arguments of cargo for what the longest live tests need: their program, and those that it starts.
+pub const LIVE: &str = "build --quiet --workspace --bin sockscope --bin sockscope-lab --test live";
+/// The same for all libraries, programs, tests, benchmarks and fuzz targets.
+pub const ALL: &str = "build --quiet --workspace --all-targets";
+
+/// The variable by which cargo has each crate of the workspace compiled, linted and documented at once.
+pub const LINT: (&str, &str) = ("RUSTC_WORKSPACE_WRAPPER", "scripts/lint");
 
 /// One test program.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,6 +47,7 @@ pub fn build(root: &Path, runner: &[&str], arguments: &str) -> Result<Vec<Progra
         .args(words)
         .arg("--message-format=json-render-diagnostics")
         .env("CARGO_TARGET_DIR", target_folder(root))
+        .env(LINT.0, LINT.1)
         .current_dir(root)
         .stderr(Stdio::inherit())
         .output()
@@ -56,6 +66,8 @@ fn program(message: &str) -> Option<Program> {
     let message: Value = serde_json::from_str(message).ok()?;
     let text = |pointer: &str| message.pointer(pointer).and_then(Value::as_str);
     let is_test = message.pointer("/profile/test").and_then(Value::as_bool)?;
+    // A benchmark is built as a test, and takes minutes.
+    let is_test = is_test && text("/target/kind/0") != Some("bench");
     let path = text("/executable").filter(|_| is_test)?;
     let folder = Path::new(text("/manifest_path")?).parent()?;
     let package = folder.file_name()?.to_string_lossy();
@@ -72,9 +84,13 @@ mod tests {
     use super::*;
 
     fn message(test: bool, executable: &str) -> String {
+        message_of("test", test, executable)
+    }
+
+    fn message_of(kind: &str, test: bool, executable: &str) -> String {
         format!(
             r#"{{"reason":"compiler-artifact","manifest_path":"/a/crates/cli/Cargo.toml",
-            "target":{{"kind":["test"],"name":"live"}},"profile":{{"test":{test}}},"executable":{executable}}}"#
+            "target":{{"kind":["{kind}"],"name":"live"}},"profile":{{"test":{test}}},"executable":{executable}}}"#
         )
     }
 
@@ -93,6 +109,7 @@ mod tests {
     fn binaries_libraries_and_other_messages_are_none() {
         assert_eq!(program(&message(false, "\"/t/sockscope\"")), None);
         assert_eq!(program(&message(true, "null")), None);
+        assert_eq!(program(&message_of("bench", true, "\"/t/live-1\"")), None);
         assert_eq!(program(r#"{"reason":"build-finished","success":true}"#), None);
     }
 }
