@@ -2,8 +2,9 @@
 
 use sockscope_analysis::{
     AckDelayCause, AckSummary, Analysis, AtLeast, BufferGrant, BurstSummary, ConnectionAnalysis,
-    Distribution, DropReasons, Evidence, ExchangeSummary, Finding, FindingId, FlowAnalysis, Ledger,
-    LedgerPart, LengthSummary, PointSummary, StageAnalysis, TraceFacts,
+    Conversation, Distribution, DropReasons, Evidence, ExchangeSummary, Finding, FindingId,
+    FlowAnalysis, Ledger, LedgerPart, LengthSummary, PointSummary, Requests, StageAnalysis,
+    TraceFacts,
 };
 use sockscope_record::{
     Connection, ConnectionId, FlowId, LossCounts, Point, PointCost, Process, Protocol, Side, Stage,
@@ -211,6 +212,7 @@ fn connection(id: u32, flows: [FlowAnalysis; 2]) -> ConnectionAnalysis {
         records: 100,
         flows,
         exchanges: None,
+        requests: Requests::none(Conversation::Silent),
         transactions: None,
         unopened: None,
         reset: None,

@@ -7,9 +7,9 @@ use sockscope_record::{Direction, Protocol, Record, Side};
 
 use crate::testing::{connection, records, time_ns};
 use crate::{
-    AckSummary, Analyzer, AtLeast, BurstSummary, ConnectionStore, ConnectionView, Distribution,
-    ExchangeSummary, FlowAnalysis, FlowCurves, FlowView, Ledger, LedgerPart, LedgerSpan,
-    LossInterval,
+    AckSummary, Analyzer, AtLeast, BurstSummary, ConnectionStore, ConnectionView, Conversation,
+    Distribution, ExchangeSummary, FlowAnalysis, FlowCurves, FlowView, Ledger, LedgerPart,
+    LedgerSpan, LossInterval, Requests,
 };
 
 /// A connection's records and its client flow's ledger; the server's flow is idle throughout.
@@ -18,6 +18,7 @@ pub(super) struct Fixture {
     losses: Vec<LossInterval>,
     timeline: Vec<LedgerSpan>,
     exchanges: Option<ExchangeSummary>,
+    requests: Requests,
 }
 
 /// Request and response figures of a fixture.
@@ -67,6 +68,7 @@ impl Fixture {
             losses: stores.losses,
             timeline: timeline(ledger),
             exchanges: None,
+            requests: Requests::none(Conversation::Silent),
         }
     }
 
@@ -168,6 +170,7 @@ impl Fixture {
             flows: directions.map(flow),
             buffers: &[],
             exchanges: self.exchanges.as_ref(),
+            requests: &self.requests,
         })
     }
 }
