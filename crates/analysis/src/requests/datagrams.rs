@@ -1,8 +1,10 @@
 //! Requests of a flow of datagrams: one answer for one query, in order.
 //!
-//! An answer belongs to the oldest query without one that the answerer had read by then, as far as its reads are
-//! known. An answer without such a query continues the response before it. Which answer belongs to which query is
-//! not known without reading payload, nor whether a lone datagram wanted an answer.
+//! Where all queries are answered, an answer belongs to the oldest query without one. Else it belongs to the latest one,
+//! and the asker had given up the others: one missing answer must not shift all that follow. As far as its reads are
+//! known, the answerer had read the query by then. An answer without such a query continues the response before it. A
+//! query of the same length as the one that waits, and much later, repeats it.
+//! Which answer belongs to which query is not known without reading payload, nor whether a lone datagram wanted one.
 
 use std::collections::VecDeque;
 
@@ -16,6 +18,9 @@ use crate::ranges::Range;
 
 /// From so many queries on, a flow of which most are not answered only sends.
 const HABIT_MIN: usize = 8;
+
+/// Resolvers and calls over UDP repeat a query after so long or longer.
+const REPEAT_NS_MIN: u64 = 500_000_000;
 
 /// Most are not answered where at most one in so many is.
 const ANSWERED_DIVISOR: usize = 10;
@@ -44,14 +49,24 @@ pub(super) fn find(flow: &Datagrams<'_>) -> Requests {
         let is_known = flow.unknown_ns.is_empty();
         return Requests::none(if is_known { Conversation::Silent } else { Conversation::Missed });
     };
+    let [queries, answers] = [asker, reverse(asker)].map(|direction| {
+        let list = flow.written[direction as usize].iter();
+        list.filter(|pass| pass.len > 0).count()
+    });
     let mut matcher = Matcher::new(flow, asker);
+    matcher.is_all_answered = answers >= queries;
     for (direction, pass) in in_order(flow.written) {
         match direction == asker {
             true => matcher.query(pass),
             false => matcher.answer(pass),
         }
     }
-    matcher.finish()
+    if matcher.was_ahead && !flow.unknown_ns.is_empty() {
+        // A missed record shifts the order of all that follow.
+        let left_out = matcher.list.len() as u64;
+        return Requests { left_out, ..Requests::none(Conversation::Missed) };
+    }
+    matcher.finish(queries)
 }
 
 /// A query without an answer so far.
@@ -60,6 +75,8 @@ struct Query {
     /// Its place among the requests.
     index: usize,
     heard_ns: Option<u64>,
+    /// When it was written last.
+    last_ns: u64,
 }
 
 struct Matcher<'a> {
@@ -69,6 +86,9 @@ struct Matcher<'a> {
     queries_read: Cursor<'a>,
     answers_read: Cursor<'a>,
     waiting: VecDeque<Query>,
+    is_all_answered: bool,
+    /// Several queries were waiting at once.
+    was_ahead: bool,
     list: Vec<Request>,
     /// The request that was answered last.
     answered: Option<usize>,
@@ -89,6 +109,8 @@ impl<'a> Matcher<'a> {
             queries_read: Cursor::new(flow.reads[asker as usize]),
             answers_read: Cursor::new(flow.reads[answerer as usize]),
             waiting: VecDeque::new(),
+            is_all_answered: false,
+            was_ahead: false,
             list: Vec::new(),
             answered: None,
         }
@@ -96,8 +118,23 @@ impl<'a> Matcher<'a> {
 
     fn query(&mut self, pass: &Passage) {
         let heard_ns = self.queries_read.seek(pass.offset).map(|run| run.at_ns);
+        if self.is_repeat(pass) {
+            let Some(query) = self.waiting.back_mut() else { return };
+            let request = &mut self.list[query.index];
+            query.heard_ns = query.heard_ns.or(heard_ns);
+            query.last_ns = pass.at_ns;
+            request.request_bytes += u64::from(pass.len);
+            request.request_writes += 1;
+            request.request_reads += u32::from(heard_ns.is_some());
+            if self.seen != SeenEnds::Asker {
+                *request = request.with_answer(query.heard_ns, None);
+            }
+            return;
+        }
+        self.was_ahead |= !self.waiting.is_empty();
+        let last_ns = pass.at_ns;
         let index = self.list.len();
-        self.waiting.push_back(Query { index, heard_ns });
+        self.waiting.push_back(Query { index, heard_ns, last_ns });
         let request = Request::asked(pass.at_ns, pass.at_ns, RequestEnd::Open);
         self.list.push(Request {
             request_bytes: pass.len.into(),
@@ -107,6 +144,17 @@ impl<'a> Matcher<'a> {
             seen: self.seen,
             ..request.with_answer(heard_ns.filter(|_| self.seen != SeenEnds::Asker), None)
         });
+    }
+
+    /// Whether a query repeats the last one, which waits and was not refused.
+    fn is_repeat(&self, pass: &Passage) -> bool {
+        let Some(query) = self.waiting.back() else { return false };
+        let request = &self.list[query.index];
+        let is_late = pass.at_ns.saturating_sub(query.last_ns) >= REPEAT_NS_MIN;
+        let is_like =
+            request.request_bytes == u64::from(pass.len) * u64::from(request.request_writes);
+        let since = |&(at_ns, _): &(u64, u64)| at_ns >= request.asked_ns && at_ns <= pass.at_ns;
+        is_late && is_like && !self.flow.refused.iter().any(since)
     }
 
     fn answer(&mut self, pass: &Passage) {
@@ -119,8 +167,11 @@ impl<'a> Matcher<'a> {
             SeenEnds::Both => query.heard_ns.is_some_and(|ns| ns <= pass.at_ns),
             _ => true,
         };
-        let query = self.waiting.iter().position(is_heard);
-        // Those before it were dropped: datagrams do not overtake in a receive queue.
+        let query = match self.is_all_answered {
+            true => self.waiting.iter().position(is_heard),
+            false => self.waiting.iter().rposition(is_heard),
+        };
+        // Those before it were dropped, or given up.
         let index = query.and_then(|at| self.waiting.drain(..=at).next_back());
         let index = index.map(|query| query.index).or(self.answered);
         let Some(request) = index.and_then(|index| self.list.get_mut(index)) else { return };
@@ -144,10 +195,9 @@ impl<'a> Matcher<'a> {
         self.answered = index;
     }
 
-    fn finish(mut self) -> Requests {
+    fn finish(mut self, queries: usize) -> Requests {
         let answered = self.list.iter().filter(|one| one.end == RequestEnd::Answered).count();
-        let is_one_way =
-            self.list.len() >= HABIT_MIN && answered * ANSWERED_DIVISOR < self.list.len();
+        let is_one_way = queries >= HABIT_MIN && answered * ANSWERED_DIVISOR < queries;
         if is_one_way {
             return Requests::none(Conversation::OneWay);
         }

@@ -285,22 +285,42 @@ fn datagrams_are_matched_one_answer_for_one_query() {
 
 #[test]
 fn an_unanswered_query_lasts_until_the_next_one_or_the_end() {
-    let text = "10us 1-8 +30 | 500us <1-8 +60 | 1ms 1-8 +30 | 5001ms 1-8 +30";
+    let text = "10us 1-8 +30 | 500us <1-8 +60 | 1ms 1-8 +30 | 5001ms 1-8 +31";
     assert_snapshot!(datagrams(text, "5002ms"), @r"
     client asks, alternating
     10: 0+490+0 answered, 30 B > 60 B
     1000: 0+5000000+0 given-up, 30 B > 0 B
-    5001000: 0+1000+0 open, 30 B > 0 B
+    5001000: 0+1000+0 open, 31 B > 0 B
     ");
 }
 
 #[test]
 fn an_answer_is_not_of_a_query_that_its_answerer_had_not_read() {
-    let text = "10us 1-6 +30 | 5s 1 +30 | 5s 2-6 30..60 | 5s 7-8 30..60 | 5001ms <1-8 +60";
+    let text = "10us 1-6 +30 | 5s 1 +31 | 5s 2-6 30..61 | 5s 7-8 30..61 | 5001ms <1-8 +60";
     assert_snapshot!(datagrams(text, ""), @r"
     client asks, alternating
     10: 4999990+0+0 given-up, 30 B > 0 B
-    5000000: 0+1000+0 answered, 30 B > 60 B
+    5000000: 0+1000+0 answered, 31 B > 60 B
+    ");
+}
+
+#[test]
+fn a_query_that_is_repeated_is_one_request() {
+    let text = "10us 1-6 +30 | 5s 1 +30 | 5s 2-6 30..60 | 5s 7-8 30..60 | 5001ms <1-8 +60";
+    assert_snapshot!(datagrams(text, ""), @r"
+    client asks, alternating
+    10: 4999990+1000+0 answered, 60 B > 60 B
+    ");
+}
+
+#[test]
+fn one_answer_that_is_missing_shifts_no_other() {
+    let text = "1ms 1-8 +30 | 300ms 1-8 +31 | 301ms <1-8 +9 | 310ms 1-8 +32 | 312ms <1-8 +9";
+    assert_snapshot!(datagrams(text, ""), @r"
+    client asks, alternating
+    1000: 0+299000+0 given-up, 30 B > 0 B
+    300000: 0+1000+0 answered, 31 B > 9 B
+    310000: 0+2000+0 answered, 32 B > 9 B
     ");
 }
 
