@@ -453,6 +453,10 @@ pub enum FindingId {
     BufferBelowBdp,
     /// Datagrams were dropped at the receiving socket.
     UdpReceiveDrop,
+    /// The answering program has most of the time of a long request.
+    SlowService,
+    /// A request arrived and was not answered.
+    Unanswered,
 }
 
 named! {
@@ -473,6 +477,8 @@ named! {
         BufferClipped => "buffer-clipped",
         BufferBelowBdp => "buffer-below-bdp",
         UdpReceiveDrop => "udp-receive-drop",
+        SlowService => "slow-service",
+        Unanswered => "unanswered",
     }
 }
 

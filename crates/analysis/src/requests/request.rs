@@ -154,6 +154,10 @@ pub struct RequestParts {
 }
 
 impl Request {
+    /// A user takes what lasts less for immediate (R. B. Miller, 1968), and most requests that a program makes in
+    /// sequence are far shorter.
+    pub const LONG_NS: u64 = 100_000_000;
+
     /// One asked at a time and not yet answered, with both ends seen.
     pub fn asked(asked_ns: u64, ended_ns: u64, end: RequestEnd) -> Self {
         debug_assert!(asked_ns <= ended_ns);
@@ -188,6 +192,11 @@ impl Request {
     /// What its caller waited: from asked to ended; `None` where the asker was not seen.
     pub fn total_ns(&self) -> Option<u64> {
         (self.seen != SeenEnds::Answerer).then(|| self.ended_ns - self.asked_ns)
+    }
+
+    /// Whether its caller waited so long that a user notices, as far as that is known: see [`Request::LONG_NS`].
+    pub fn is_long(&self) -> bool {
+        self.total_ns().is_some_and(|total_ns| total_ns >= Self::LONG_NS)
     }
 
     /// Where that time went; `None` where one end was not seen.
