@@ -18,6 +18,7 @@ pub mod plot;
 mod show;
 mod text;
 mod total_cost;
+mod waits;
 
 #[cfg(test)]
 mod fixture;
