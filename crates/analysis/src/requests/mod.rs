@@ -57,6 +57,10 @@ pub(crate) fn find(
             Requests::none(if has_data { Conversation::Unseen } else { Conversation::Silent })
         });
     }
+    if store.connection.is_to_itself() {
+        // It reads what it writes: there is no other side to answer.
+        return Requests::none(Conversation::OneWay);
+    }
     let points = [Point::SendEnqueue, Point::ReceiveDequeue];
     let unknown = unknown_ns.iter().flat_map(|flow| points.map(|point| &flow[point.index()]));
     let unknown: Vec<Range> = unknown.flatten().copied().collect();

@@ -235,6 +235,14 @@ fn a_capture_shows_no_requests() {
 }
 
 #[test]
+fn a_socket_connected_to_itself_asks_nobody() {
+    let own = testing::connection(1);
+    let own = Connection { server: own.client, ..own };
+    let text = "10us 1-8 +79 | 30us 1-8 +9";
+    assert_snapshot!(said(&analyzed(own, text, "9s").requests), @"nobody asks, one-way");
+}
+
+#[test]
 fn a_refused_connection_is_a_refused_request_and_one_without_an_answer_lasts() {
     assert_snapshot!(requests("10us 3-6 syn | 20us <3-6 rst", "1s"), @r"
     client asks, alternating
