@@ -99,15 +99,16 @@ impl<'a> Waits<'a> {
         }
     }
 
-    /// Whether callers waited little: no request was a long one, and a usual one was fast or all together fill less
-    /// than 1 % of the trace.
+    /// Whether callers waited little. No request was a long one then. And a usual one was fast, or all together are no
+    /// longer than a long one, or fill less than 1 % of the trace.
     ///
     /// A share of the time alone says nothing: a program that asks in a loop waits all of its time, however fast the
     /// answers are.
     pub(crate) fn is_little(&self) -> bool {
         let is_long = self.longest.is_some_and(|(_, request)| request.is_long());
         let is_rare = self.union_ns.saturating_mul(100) < self.duration_ns;
-        !is_long && (is_rare || self.median_ns <= Self::USUAL_NS_MAX)
+        let is_short = self.union_ns < Request::LONG_NS;
+        !is_long && (is_rare || is_short || self.median_ns <= Self::USUAL_NS_MAX)
     }
 
     /// Who had the time, in one sentence, and in another what became of the longest request.
