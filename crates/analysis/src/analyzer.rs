@@ -145,7 +145,8 @@ impl Analyzer {
         for entry in entries {
             let store = entry.into_store();
             let losses = losses.of(&store.connection);
-            let connection = analyze_connection(&store, losses, &analysis.facts.drop_reasons);
+            let reasons = &analysis.facts.drop_reasons;
+            let connection = analyze_connection(&store, losses, reasons, analysis.end_ns());
             analysis.connections.push(connection);
         }
         analysis
@@ -157,9 +158,10 @@ impl Analyzer {
         let by_connection = TraceLosses::new(&losses, &of_others);
         let connections: Vec<_> = entries.into_iter().map(Entry::into_store).collect();
         let reasons = &analysis.facts.drop_reasons;
-        let analyses = connections
-            .iter()
-            .map(|store| analyze_connection(store, by_connection.of(&store.connection), reasons));
+        let end_ns = analysis.end_ns();
+        let analyses = connections.iter().map(|store| {
+            analyze_connection(store, by_connection.of(&store.connection), reasons, end_ns)
+        });
         analysis.connections = analyses.collect();
         let drop_reasons = analysis.facts.drop_reasons.clone();
         let start_ns = analysis.start_ns;

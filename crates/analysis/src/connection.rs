@@ -10,7 +10,7 @@ use crate::record_loss_times::Losses;
 use crate::{
     ConnectionAnalysis, ConnectionStore, ConnectionView, DropReasons, FlowAnalysis, FlowStore,
     FlowView, LedgerSpan, acks, buffers, exchanges, findings, kernel_socket, ledger, outcome,
-    stages, traffic, transactions,
+    requests, stages, traffic, transactions,
 };
 
 /// One flow's figures, and what the exchanges and the findings need of it.
@@ -28,16 +28,20 @@ pub(crate) fn analyze_connection(
     store: &ConnectionStore,
     losses: &Losses,
     drop_reasons: &DropReasons,
+    trace_end_ns: u64,
 ) -> ConnectionAnalysis {
     let end_ns = store.last_ns().unwrap_or(0);
     let flows = [Direction::FromClient, Direction::FromServer]
         .map(|direction| analyze_flow(store, direction, losses, drop_reasons, end_ns));
     let [client, server] = &flows;
-    let exchanges = exchanges::summarize(
+    let reset = outcome::reset(store);
+    let requests = requests::find(
         store,
         [&client.reads, &server.reads],
-        [&client.timeline, &server.timeline],
+        [&client.unknown_ns, &server.unknown_ns],
+        &requests::Facts { losses, drop_reasons, reset, trace_end_ns: trace_end_ns.max(end_ns) },
     );
+    let exchanges = exchanges::summarize(&requests, [&client.timeline, &server.timeline]);
     let buffers = buffers::grants(store);
     let view = |direction| {
         let flow: &FlowResult = &flows[direction as usize];
@@ -58,15 +62,17 @@ pub(crate) fn analyze_connection(
         flows: [view(Direction::FromClient), view(Direction::FromServer)],
         buffers: &buffers,
         exchanges: exchanges.as_ref(),
+        requests: &requests,
     });
     ConnectionAnalysis {
         connection: store.connection.clone(),
         records: store.flows.iter().map(records).sum(),
         flows: flows.map(|flow| flow.analysis),
         exchanges,
+        requests,
         transactions: transactions::summarize(store),
         unopened: outcome::unopened(store, losses, drop_reasons),
-        reset: outcome::reset(store),
+        reset,
         shut_windows: outcome::shut_windows(store),
         is_inner: kernel_socket::has_kernel_socket(store, losses, end_ns),
         buffers,

@@ -242,6 +242,12 @@ impl<'a> Cursor<'a> {
         Self { seen: &curve.seen }
     }
 
+    /// First passages from the byte at `position` on, which is not lower than at the call before.
+    pub(crate) fn skip_to(&mut self, position: u64) -> &'a [FirstPassage] {
+        self.seek(position);
+        self.seen
+    }
+
     /// The first passage with the byte at `position`, which is not lower than at the call before.
     pub(crate) fn seek(&mut self, position: u64) -> Option<&'a FirstPassage> {
         while self.seen.first().is_some_and(|run| run.end() <= position) {

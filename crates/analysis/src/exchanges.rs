@@ -1,139 +1,57 @@
-//! Requests and responses, and where their time went.
+//! A summary of the requests of a connection whose sides alternate, and where their time went by the ledger.
 //!
-//! A *turn* is all that one side writes before the other side writes. A request is a turn of the side
-//! that asks, its response the turn that follows. Traffic alternates when nine in ten of these pairs
-//! keep order: the request was read to its end before the response began, and the response before
-//! the next request began. Both ends must be seen.
+//! Only requests count that were answered, of which both ends were seen, and that overlap no other one.
 
-use sockscope_record::{Direction, Point, Side};
+use crate::{
+    Conversation, Distribution, ExchangeSummary, Ledger, LedgerPart, LedgerSpan, Request,
+    RequestEnd, Requests, SeenEnds,
+};
 
-use crate::curve::{Cursor, Curve};
-use crate::{ConnectionStore, Distribution, ExchangeSummary, Ledger, LedgerSpan, Passage};
-
-/// Fewer exchanges than this say nothing about a habit.
-const EXCHANGES_MIN: usize = 3;
-
-/// All that one side writes before the other side does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Turn {
-    direction: Direction,
-    start_ns: u64,
-    /// Position after its last byte.
-    end: u64,
-}
-
-/// One request and its response.
-#[derive(Debug, Clone, Copy)]
-struct Exchange {
-    /// First byte of the request written.
-    asked_ns: u64,
-    /// Last byte of the request read.
-    heard_ns: u64,
-    /// First byte of the response written.
-    answered_ns: u64,
-    /// Last byte of the response read.
-    done_ns: u64,
-}
-
-/// The exchanges of a connection; `reads` are the curves at point 8 and `timelines` the ledgers of
-/// its two flows. `None` when the traffic does not alternate.
+/// The summary of `requests`; `timelines` are the ledgers of the two flows. `None` when the traffic does not
+/// alternate.
 pub(crate) fn summarize(
-    store: &ConnectionStore,
-    reads: [&Curve; 2],
+    requests: &Requests,
     timelines: [&[LedgerSpan]; 2],
 ) -> Option<ExchangeSummary> {
-    let written = [0, 1].map(|flow: usize| store.flows[flow].at(Point::SendEnqueue));
-    let turns = turns(written);
-    let asker = asker(&turns)?;
-    let exchanges = exchanges(&turns, asker, reads)?;
-    let mut walks =
-        [Walk::new(timelines[asker as usize]), Walk::new(timelines[1 - asker as usize])];
-    for exchange in &exchanges {
-        walks[0].add(exchange.asked_ns, exchange.heard_ns);
-        walks[1].add(exchange.answered_ns, exchange.done_ns);
-    }
-    let [request_ns, response_ns] = walks.map(|walk| walk.mean(exchanges.len() as u64));
-    let slowest = exchanges.iter().max_by_key(|exchange| exchange.total_ns())?;
-    let distribution = |value: fn(&Exchange) -> u64| {
-        Distribution::of(&mut exchanges.iter().map(value).collect::<Vec<_>>())
+    let alternates =
+        matches!(requests.conversation, Conversation::Alternating | Conversation::Streamed);
+    let asked_by = requests.asked_by.filter(|_| alternates)?;
+    let is_plain = |request: &&Request| {
+        let is_whole = request.end == RequestEnd::Answered && request.seen == SeenEnds::Both;
+        is_whole && !request.is_overlapped
     };
-    Some(ExchangeSummary {
-        asked_by: asker.sender(),
-        total_ns: distribution(Exchange::total_ns)?,
-        request_ns,
-        service_ns: distribution(|exchange| exchange.answered_ns - exchange.heard_ns)?,
-        response_ns,
-        slowest: (slowest.asked_ns, slowest.total_ns()),
-    })
-}
-
-impl Exchange {
-    fn total_ns(&self) -> u64 {
-        self.done_ns - self.asked_ns
-    }
-}
-
-/// Turns in order of time; of two writes at one instant the client's is first.
-fn turns([client, server]: [&[Passage]; 2]) -> Vec<Turn> {
-    let mut turns: Vec<Turn> = Vec::new();
-    let mut ahead = [client, server];
-    loop {
-        let direction = match (ahead[0].first(), ahead[1].first()) {
-            (None, None) => return turns,
-            (Some(client), Some(server)) if server.at_ns < client.at_ns => Direction::FromServer,
-            (None, Some(_)) => Direction::FromServer,
-            (Some(_), _) => Direction::FromClient,
-        };
-        let list = &mut ahead[direction as usize];
-        let Some((pass, rest)) = list.split_first() else { return turns };
-        *list = rest;
-        match turns.last_mut() {
-            _ if pass.len == 0 => {}
-            Some(turn) if turn.direction == direction => {
-                debug_assert!(turn.start_ns <= pass.at_ns);
-                turn.end = turn.end.max(pass.end());
-            }
-            _ => turns.push(Turn { direction, start_ns: pass.at_ns, end: pass.end() }),
-        }
-    }
-}
-
-/// The direction of the requests: that of the first turn. A server that has both the first and the
-/// last word only greeted.
-fn asker(turns: &[Turn]) -> Option<Direction> {
-    let (first, last) = (turns.first()?, turns.last()?);
-    let server = Side::Server;
-    let greeted = first.direction.sender() == server && last.direction.sender() == server;
-    Some(if greeted { Direction::FromClient } else { first.direction })
-}
-
-/// The exchanges that keep order, if nearly all do.
-fn exchanges(turns: &[Turn], asker: Direction, reads: [&Curve; 2]) -> Option<Vec<Exchange>> {
-    let first = turns.iter().position(|turn| turn.direction == asker)?;
-    let turns = &turns[first..];
-    debug_assert!(turns.windows(2).all(|pair| pair[0].direction != pair[1].direction));
-    let mut exchanges = Vec::with_capacity(turns.len() / 2);
-    let mut complete = 0;
-    let mut reads = reads.map(Cursor::new);
-    for (index, pair) in turns.chunks_exact(2).enumerate() {
-        let (request, response) = (pair[0], pair[1]);
-        let mut read_ns = |turn: Turn| {
-            let last = turn.end.checked_sub(1)?;
-            reads[turn.direction as usize].seek(last).map(|run| run.at_ns)
-        };
-        let (Some(heard_ns), Some(done_ns)) = (read_ns(request), read_ns(response)) else {
+    let plain = || requests.list.iter().filter(is_plain);
+    let own = asked_by as usize;
+    let mut walks = [Walk::new(timelines[own]), Walk::new(timelines[1 - own])];
+    let (mut count, mut pause_ns) = (0, 0u64);
+    for request in plain() {
+        let (Some(heard_ns), Some(answered_ns)) = (request.heard.ns(), request.answered.ns())
+        else {
             continue;
         };
-        complete += 1;
-        let next_ns = turns.get(2 * index + 2).map_or(u64::MAX, |turn| turn.start_ns);
-        let (asked_ns, answered_ns) = (request.start_ns, response.start_ns);
-        let times = [asked_ns, heard_ns, answered_ns, done_ns, next_ns];
-        if times.is_sorted() {
-            exchanges.push(Exchange { asked_ns, heard_ns, answered_ns, done_ns });
-        }
+        walks[0].add(request.asked_ns, heard_ns);
+        walks[1].add(answered_ns, request.ended_ns);
+        pause_ns = pause_ns.saturating_add(request.pause_ns);
+        count += 1;
     }
-    let alternates = exchanges.len() >= EXCHANGES_MIN && exchanges.len() * 10 >= complete * 9;
-    alternates.then_some(exchanges)
+    // All bytes were read then: the answerer's time, which `service_ns` has.
+    let idle_ns = &mut walks[1].sum.ns[LedgerPart::AppIdle as usize];
+    *idle_ns = idle_ns.saturating_sub(pause_ns);
+    let [request_ns, response_ns] = walks.map(|walk| walk.mean(count));
+    let total_ns = |request: &Request| request.ended_ns - request.asked_ns;
+    let slowest = plain().max_by_key(|request| total_ns(request))?;
+    let mut times: Vec<u64> = plain().map(total_ns).collect();
+    let total = Distribution::of(&mut times)?;
+    times.clear();
+    times.extend(plain().filter_map(Request::service_ns));
+    Some(ExchangeSummary {
+        asked_by,
+        total_ns: total,
+        request_ns,
+        service_ns: Distribution::of(&mut times)?,
+        response_ns,
+        slowest: (slowest.asked_ns, total_ns(slowest)),
+    })
 }
 
 /// Sums parts of one timeline over intervals that come in order and do not overlap.

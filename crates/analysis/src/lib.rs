@@ -28,6 +28,7 @@ mod record_loss;
 #[cfg(test)]
 mod record_loss_proptests;
 mod record_loss_times;
+mod requests;
 mod result;
 mod send_buffer_wait;
 mod send_hold;
@@ -51,6 +52,7 @@ pub use analyzer::{Analyzer, Stores};
 pub use dropped_packets::{DroppedPacket, dropped_packets};
 pub use flow_curves::FlowCurves;
 pub use queue::{QueueStep, Residence, queue_delays, queue_lengths};
+pub use requests::{Conversation, Moment, Request, RequestEnd, RequestParts, Requests, SeenEnds};
 pub use store::{ConnectionStore, FlowStore, Passage};
 pub use timeline::{ConnectionView, FlowView, LedgerSpan, LossInterval, OfOthers};
 

@@ -38,6 +38,35 @@ pub(crate) fn unopened(
     })
 }
 
+/// A client that asked for a connection and got none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Attempt {
+    /// Its first SYN.
+    pub asked_ns: u64,
+    /// When a reset answered, or its SYN was dropped because no socket took it; `None` when neither was seen.
+    pub refused_ns: Option<u64>,
+}
+
+/// The attempt of a connection that did not open; `None` where it did, or where missed records may hide that.
+pub(crate) fn attempt(
+    store: &ConnectionStore,
+    losses: &Losses,
+    reasons: &DropReasons,
+) -> Option<Attempt> {
+    let [asked, answered] = &store.flows;
+    let syns = packets(asked).filter(|pass| is_syn(pass.tcp_flags)).map(|pass| pass.at_ns);
+    let asked_ns = syns.min()?;
+    let mut hiding = losses.intervals.iter().filter(|loss| may_hide_opening(loss));
+    let is_answered = packets(answered).any(|pass| !is_reset(pass));
+    if is_answered || opened(asked, asked_ns) || hiding.any(|loss| loss.end_ns >= asked_ns) {
+        return None;
+    }
+    let resets = packets(answered).map(|pass| pass.at_ns).filter(|at_ns| *at_ns >= asked_ns);
+    let is_refused = unopened(store, losses, reasons) == Some(Unopened::Refused);
+    let drops = asked.events.iter().filter(|event| is_refused && event.kind == Kind::Drop);
+    Some(Attempt { asked_ns, refused_ns: resets.chain(drops.map(|drop| drop.at_ns)).min() })
+}
+
 /// Whether one of the records may have been of a packet outside of the sockets, or of no point.
 fn may_hide_opening(loss: &LossInterval) -> bool {
     loss.point.is_none_or(|point| (2..6).contains(&point.index()))

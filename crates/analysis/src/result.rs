@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::Requests;
 use sockscope_record::{Connection, FlowId, LossCounts, Point, PointCost, Side, Stage, named};
 
 /// What the trace says of itself other than its records; the caller reads it from the bundle.
@@ -46,6 +47,13 @@ pub struct Analysis {
     pub connections: Vec<ConnectionAnalysis>,
 }
 
+impl Analysis {
+    /// When the trace ended, on the clock of the records.
+    pub fn end_ns(&self) -> u64 {
+        self.start_ns.saturating_add(self.duration_ns)
+    }
+}
+
 /// How often one point was seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PointSummary {
@@ -66,8 +74,10 @@ pub struct ConnectionAnalysis {
     pub records: u64,
     /// From the client, then from the server.
     pub flows: [FlowAnalysis; 2],
-    /// Requests and their responses; `None` when the traffic does not alternate.
+    /// Requests and their responses, from the first one on; `None` when the traffic does not alternate.
     pub exchanges: Option<ExchangeSummary>,
+    /// Every request, from the first one on.
+    pub requests: Requests,
     /// Transactions of VMTP; `None` when no engine of it was recorded.
     pub transactions: Option<TransactionSummary>,
     /// Why it did not come about; `None` when it did, or when that is unknown.
@@ -443,6 +453,10 @@ pub enum FindingId {
     BufferBelowBdp,
     /// Datagrams were dropped at the receiving socket.
     UdpReceiveDrop,
+    /// The answering program has most of the time of a long request.
+    SlowService,
+    /// A request arrived and was not answered.
+    Unanswered,
 }
 
 named! {
@@ -463,6 +477,8 @@ named! {
         BufferClipped => "buffer-clipped",
         BufferBelowBdp => "buffer-below-bdp",
         UdpReceiveDrop => "udp-receive-drop",
+        SlowService => "slow-service",
+        Unanswered => "unanswered",
     }
 }
 

@@ -8,7 +8,8 @@ use std::collections::BTreeSet;
 use sockscope_record::{ConnectionId, Direction, Point, Protocol};
 
 use crate::{
-    BufferGrant, ConnectionStore, DropReasons, ExchangeSummary, FlowAnalysis, FlowStore, LedgerPart,
+    BufferGrant, ConnectionStore, DropReasons, ExchangeSummary, FlowAnalysis, FlowStore,
+    LedgerPart, Requests,
 };
 
 /// From `start_ns` to `end_ns` the oldest unread byte of a flow was in one place.
@@ -116,4 +117,6 @@ pub struct ConnectionView<'a> {
     pub buffers: &'a [BufferGrant],
     /// Requests and responses, when the traffic alternates.
     pub exchanges: Option<&'a ExchangeSummary>,
+    /// All requests.
+    pub requests: &'a Requests,
 }

@@ -180,6 +180,8 @@ pub enum FormatArg {
     Json,
     /// One row for each flow and stage, base units
     Csv,
+    /// One row for each request, base units
+    CsvRequests,
 }
 
 /// `sockscope report`.

@@ -9,7 +9,9 @@ use sockscope_program::loaded::{Loaded, say_notes};
 use sockscope_program::outcome::Outcome;
 use sockscope_program::output::output;
 use sockscope_record::FlowId;
-use sockscope_report::{Csv, Format, Json, Options, Origin, Report, ShowOptions, Text};
+use sockscope_report::{
+    Csv, CsvRequests, Format, Json, Options, Origin, Report, ShowOptions, Text,
+};
 
 use crate::args::{self, FormatArg, PrintArgs, ShowFormat};
 use crate::terminal;
@@ -52,7 +54,7 @@ pub fn print(
     let options = terminal::options();
     let options = Options { flow, color: options.color && is_stdout, ..options };
     let report = Report { origin: &origin, analysis: &analysis, options: &options };
-    if print.format == FormatArg::Csv {
+    if matches!(print.format, FormatArg::Csv | FormatArg::CsvRequests) {
         // Its columns have no room for them.
         say_notes(&analysis.facts.notes);
     }
@@ -81,5 +83,6 @@ fn format(format: FormatArg) -> Box<dyn Format> {
         FormatArg::Text => Box::new(Text),
         FormatArg::Json => Box::new(Json),
         FormatArg::Csv => Box::new(Csv),
+        FormatArg::CsvRequests => Box::new(CsvRequests),
     }
 }

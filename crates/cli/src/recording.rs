@@ -49,7 +49,7 @@ pub fn run(run: &args::Run) -> Result<Outcome, Failure> {
         stdout: match run.print.format {
             FormatArg::Text => CommandOutput::Stdout,
             // There the report is alone, for the program that reads it.
-            FormatArg::Json | FormatArg::Csv => CommandOutput::Stderr,
+            FormatArg::Json | FormatArg::Csv | FormatArg::CsvRequests => CommandOutput::Stderr,
         },
         dir: &dir,
         duration: None,

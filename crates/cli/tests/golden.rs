@@ -41,6 +41,29 @@ fn a_report_as_csv_has_the_rows_it_had() {
     }
 }
 
+/// The parts of each request add up to what its caller waited.
+#[test]
+fn the_parts_of_every_request_add_up() {
+    let mut known = 0;
+    for (bundle, _) in BUNDLES {
+        let said = said(&["report", &path(bundle), "--format", "csv-requests"]);
+        let mut lines = said.lines().map(|line| line.split(',').collect::<Vec<_>>());
+        let heads = lines.next().expect("a head line");
+        for row in lines {
+            let column = |name| {
+                let index = heads.iter().position(|head| *head == name).expect("a column");
+                row[index].parse::<u64>().ok()
+            };
+            let parts = ["request_ns", "service_ns", "response_ns"].map(column);
+            if let Some(sum) = parts.into_iter().sum::<Option<u64>>() {
+                assert_eq!(Some(sum), column("total_ns"), "{bundle}: {row:?}");
+                known += 1;
+            }
+        }
+    }
+    assert_eq!(known, 100, "50 calls in each bundle of the demo");
+}
+
 fn compare(file: &str, found: &str) {
     let golden = manifest().join("tests/golden").join(file);
     if std::env::var_os("SOCKSCOPE_UPDATE").is_some() {

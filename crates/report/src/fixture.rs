@@ -2,8 +2,9 @@
 
 use sockscope_analysis::{
     AckDelayCause, AckSummary, Analysis, AtLeast, BufferGrant, BurstSummary, ConnectionAnalysis,
-    Distribution, DropReasons, Evidence, ExchangeSummary, Finding, FindingId, FlowAnalysis, Ledger,
-    LedgerPart, LengthSummary, PointSummary, StageAnalysis, TraceFacts,
+    Conversation, Distribution, DropReasons, Evidence, ExchangeSummary, Finding, FindingId,
+    FlowAnalysis, Ledger, LedgerPart, LengthSummary, PointSummary, Request, RequestEnd, Requests,
+    StageAnalysis, TraceFacts,
 };
 use sockscope_record::{
     Connection, ConnectionId, FlowId, LossCounts, Point, PointCost, Process, Protocol, Side, Stage,
@@ -194,6 +195,40 @@ fn analysis(connections: Vec<ConnectionAnalysis>, duration_ns: u64) -> Analysis 
     }
 }
 
+/// Three connections to one server: a call of 2 s, one that its client gave up, and short ones.
+pub(crate) fn slow_calls() -> Analysis {
+    let mut analysis = many(3);
+    analysis.duration_ns = 6_100_000_000;
+    let request = |asked_ms: u64, service_ms: u64, end| {
+        let asked_ns = START_NS + asked_ms * 1_000_000;
+        let heard_ns = asked_ns + 1_000_000;
+        let answered_ns = heard_ns + service_ms * 1_000_000;
+        let answer = Some(answered_ns).filter(|_| end == RequestEnd::Answered);
+        Request {
+            request_bytes: 79,
+            response_bytes: if answer.is_some() { 80 } else { 0 },
+            ..Request::asked(asked_ns, answered_ns + 1_000_000, end)
+                .with_answer(Some(heard_ns), answer)
+        }
+    };
+    let requests = |list| Requests {
+        asked_by: Some(Side::Client),
+        conversation: Conversation::Alternating,
+        list,
+        left_out: 0,
+    };
+    let short = || request(10, 3, RequestEnd::Answered);
+    let slow = request(100, 1_998, RequestEnd::Answered);
+    let given_up = request(3_000, 2_998, RequestEnd::GivenUp);
+    for connection in &mut analysis.connections {
+        connection.findings.clear();
+        connection.exchanges = None;
+        connection.requests = requests(vec![short()]);
+    }
+    analysis.connections[0].requests = requests(vec![short(), slow, given_up]);
+    analysis
+}
+
 fn connection(id: u32, flows: [FlowAnalysis; 2]) -> ConnectionAnalysis {
     let process = |pid, side| Process { pid, comm: "python3".to_owned(), side };
     ConnectionAnalysis {
@@ -211,6 +246,7 @@ fn connection(id: u32, flows: [FlowAnalysis; 2]) -> ConnectionAnalysis {
         records: 100,
         flows,
         exchanges: None,
+        requests: Requests::none(Conversation::Silent),
         transactions: None,
         unopened: None,
         reset: None,

@@ -8,6 +8,7 @@ mod connection;
 mod escaped;
 mod flow;
 mod number;
+mod requests;
 #[cfg(test)]
 mod schema;
 mod trace;

@@ -11,12 +11,14 @@
 
 mod compare;
 mod csv;
+mod csv_requests;
 mod json;
 mod order;
 pub mod plot;
 mod show;
 mod text;
 mod total_cost;
+mod waits;
 
 #[cfg(test)]
 mod fixture;
@@ -29,6 +31,7 @@ pub use sockscope_render::style::{Charset, printable};
 
 pub use compare::compare;
 pub use csv::Csv;
+pub use csv_requests::CsvRequests;
 pub use json::Json;
 pub use show::{ShowOptions, show, show_tcpdump};
 pub use text::Text;

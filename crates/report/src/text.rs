@@ -12,6 +12,7 @@ pub(crate) mod page;
 mod path;
 mod refused;
 mod table;
+mod totals;
 
 use std::io;
 
@@ -27,6 +28,7 @@ impl Format for Text {
         report.check()?;
         let mut page = Page::new(out, report.options);
         header::write(report, &mut page)?;
+        totals::write(report, &mut page)?;
         let ranked = order::by_importance(report, header::lead(report));
         let (detailed, rest) = ranked.split_at(ranked.len().min(report.options.detailed));
         for connection in detailed {

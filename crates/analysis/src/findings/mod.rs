@@ -33,6 +33,7 @@ mod resent_segment;
 mod retransmission;
 mod send_buffer_limited;
 mod slow_reader;
+mod slow_service;
 mod small_writes;
 mod split_message;
 mod stop_and_wait;
@@ -40,6 +41,7 @@ mod tally;
 #[cfg(test)]
 mod testing;
 mod udp_receive_drop;
+mod unanswered;
 mod writes;
 
 use std::cmp::Reverse;
@@ -54,6 +56,8 @@ pub(crate) fn find(view: &ConnectionView<'_>) -> Vec<Finding> {
     let flows = view.flows.iter();
     let mut findings: Vec<_> = flows.flat_map(|flow| of_flow(view, flow)).collect();
     findings.extend(stop_and_wait::find(view));
+    findings.extend(slow_service::find(view));
+    findings.extend(unanswered::find(view));
     findings.sort_by_key(|finding| (Reverse(finding.cost_ns), finding.flow, finding.id));
     findings
 }

@@ -66,6 +66,12 @@ pub(super) fn who(connection: &Connection, side: Side) -> String {
     }
 }
 
+/// `curl`; the side where no process was seen there.
+pub(super) fn program(connection: &Connection, side: Side) -> &str {
+    let process = connection.processes.iter().find(|process| process.side == side);
+    process.map_or(side.name(), |process| &process.comm)
+}
+
 /// Evidence as it is found; what comes after the list is full is not even formatted.
 #[derive(Debug, Default)]
 pub(super) struct Notes(Vec<Evidence>);

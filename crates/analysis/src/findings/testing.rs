@@ -7,9 +7,9 @@ use sockscope_record::{Direction, Protocol, Record, Side};
 
 use crate::testing::{connection, records, time_ns};
 use crate::{
-    AckSummary, Analyzer, AtLeast, BurstSummary, ConnectionStore, ConnectionView, Distribution,
-    ExchangeSummary, FlowAnalysis, FlowCurves, FlowView, Ledger, LedgerPart, LedgerSpan,
-    LossInterval,
+    AckSummary, Analyzer, AtLeast, BurstSummary, ConnectionAnalysis, ConnectionStore,
+    ConnectionView, Conversation, Distribution, ExchangeSummary, FlowAnalysis, FlowCurves,
+    FlowView, Ledger, LedgerPart, LedgerSpan, LossInterval, Requests,
 };
 
 /// A connection's records and its client flow's ledger; the server's flow is idle throughout.
@@ -18,6 +18,7 @@ pub(super) struct Fixture {
     losses: Vec<LossInterval>,
     timeline: Vec<LedgerSpan>,
     exchanges: Option<ExchangeSummary>,
+    requests: Requests,
 }
 
 /// Request and response figures of a fixture.
@@ -51,6 +52,22 @@ pub(super) fn repeat(count: u64, period: &str, entry: impl Fn(&str) -> String) -
     entries.join(" | ")
 }
 
+/// What the rules found in a connection, one finding a line.
+pub(super) fn found_in(connection: &ConnectionAnalysis) -> String {
+    let lines: Vec<_> = connection.findings.iter().map(line).collect();
+    lines.join("\n")
+}
+
+fn line(finding: &crate::Finding) -> String {
+    assert!(!finding.evidence.is_empty(), "{} proves nothing", finding.id.name());
+    assert!(finding.evidence.len() <= crate::Finding::EVIDENCE_MAX);
+    assert!(finding.evidence.is_sorted_by_key(|evidence| evidence.at_ns));
+    assert!(!finding.fix.is_empty());
+    let crate::Finding { id, side, count, cost_ns, summary, .. } = finding;
+    let cost = super::phrasing::time(*cost_ns);
+    format!("{} @{} {count}x {cost}: {summary}", id.name(), side.name())
+}
+
 impl Fixture {
     pub(super) fn new(text: &str, ledger: &str) -> Self {
         Self::of_records(&records(text), ledger)
@@ -67,6 +84,7 @@ impl Fixture {
             losses: stores.losses,
             timeline: timeline(ledger),
             exchanges: None,
+            requests: Requests::none(Conversation::Silent),
         }
     }
 
@@ -113,16 +131,7 @@ impl Fixture {
 
     /// Every finding as `id @side count cost: summary`.
     pub(super) fn found(&self) -> String {
-        let line = |finding: crate::Finding| {
-            assert!(!finding.evidence.is_empty(), "{} proves nothing", finding.id.name());
-            assert!(finding.evidence.len() <= crate::Finding::EVIDENCE_MAX);
-            assert!(finding.evidence.is_sorted_by_key(|evidence| evidence.at_ns));
-            assert!(!finding.fix.is_empty());
-            let crate::Finding { id, side, count, cost_ns, summary, .. } = finding;
-            let cost = super::phrasing::time(cost_ns);
-            format!("{} @{} {count}x {cost}: {summary}", id.name(), side.name())
-        };
-        let lines: Vec<_> = self.findings().into_iter().map(line).collect();
+        let lines: Vec<_> = self.findings().iter().map(line).collect();
         lines.join("\n")
     }
 
@@ -168,6 +177,7 @@ impl Fixture {
             flows: directions.map(flow),
             buffers: &[],
             exchanges: self.exchanges.as_ref(),
+            requests: &self.requests,
         })
     }
 }

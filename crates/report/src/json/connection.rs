@@ -8,6 +8,7 @@ use sockscope_analysis::{
 use sockscope_record::{Process, Protocol};
 
 use super::flow::{FlowView, TimesView};
+use super::requests::RequestsView;
 use crate::Report;
 
 #[derive(Serialize)]
@@ -30,6 +31,7 @@ pub(super) struct ConnectionView<'a> {
     reset: Option<ResetView>,
     windows_shut: Vec<ShutView>,
     exchanges: Option<ExchangesView>,
+    requests: RequestsView,
     #[serde(skip_serializing_if = "Option::is_none")]
     transactions: Option<TransactionsView>,
     buffers: Vec<BufferView>,
@@ -64,6 +66,7 @@ impl<'a> ConnectionView<'a> {
                 .map(|&(by, since_ns)| ShutView { by: by.name(), since_ns })
                 .collect(),
             exchanges: analysis.exchanges.as_ref().map(ExchangesView::new),
+            requests: RequestsView::new(&analysis.requests),
             transactions: analysis.transactions.as_ref().map(TransactionsView::new),
             buffers: analysis.buffers.iter().map(BufferView::new).collect(),
         }

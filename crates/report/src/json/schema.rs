@@ -2,7 +2,7 @@
 
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use sockscope_analysis::LedgerPart;
+use sockscope_analysis::{LedgerPart, RequestEnd};
 use sockscope_record::{Point, Stage};
 
 use super::ReportView;
@@ -25,6 +25,11 @@ pub(super) fn shares(generator: &mut SchemaGenerator) -> Schema {
 /// Nanoseconds of the ledger, by place.
 pub(super) fn parts(generator: &mut SchemaGenerator) -> Schema {
     object::<u64>(LedgerPart::ALL.iter().map(|part| part.name()), generator)
+}
+
+/// Counts of requests, by what became of them.
+pub(super) fn request_ends(generator: &mut SchemaGenerator) -> Schema {
+    object::<u64>(RequestEnd::ALL.iter().map(|end| end.name()), generator)
 }
 
 /// An object that has each of the names as a key, with values of one type.

@@ -7,7 +7,9 @@ use sockscope_analysis::Analysis;
 
 use super::*;
 use crate::Options;
-use crate::fixture::{absurd, empty, hostile, many, stall, unknown_everything, written};
+use crate::fixture::{
+    absurd, empty, hostile, many, slow_calls, stall, unknown_everything, written,
+};
 
 fn json(analysis: &Analysis) -> Value {
     serde_json::from_str(&written(&Json, analysis, &Options::default())).unwrap()
@@ -52,7 +54,7 @@ fn a_connection_has_the_keys_of_its_schema() {
     has_keys(
         connection,
         "id protocol client server processes flows findings
-         opened_ns closed_ns preexisting both_ends_here kernels_own refused syn_dropped reset windows_shut exchanges buffers",
+         opened_ns closed_ns preexisting both_ends_here kernels_own refused syn_dropped reset windows_shut exchanges requests buffers",
     );
     has_keys(&connection["processes"][0], "pid comm side");
     has_keys(&connection["findings"][0], "id count cost_ns flow side summary evidence fix");
@@ -63,6 +65,25 @@ fn a_connection_has_the_keys_of_its_schema() {
     );
     has_keys(&connection["exchanges"]["slowest"], "at_ns total_ns");
     has_keys(&connection["buffers"][0], "side buffer asked_bytes set_by_program granted_bytes");
+}
+
+#[test]
+fn requests_have_the_keys_of_their_schema_and_the_slowest_comes_first() {
+    let requests = &json(&slow_calls())["connections"][0]["requests"];
+    has_keys(requests, "conversation asked_by count left_out total_ns service_ns ends slowest");
+    has_keys(
+        &requests["ends"],
+        "answered open given-up reset-by-asker reset-by-answerer refused closed",
+    );
+    has_keys(
+        &requests["slowest"][0],
+        "asked_ns heard_ns answered_ns ended_ns end total_ns request_ns service_ns response_ns pause_ns
+         request_bytes response_bytes request_writes request_reads response_writes response_reads
+         asker_thread answerer_thread overlapped",
+    );
+    assert_eq!((&requests["count"], &requests["ends"]["given-up"]), (&3.into(), &1.into()));
+    assert_eq!(requests["slowest"][0]["total_ns"], 3_000_000_000_u64);
+    assert_eq!(requests["total_ns"]["max"], 3_000_000_000_u64);
 }
 
 #[test]

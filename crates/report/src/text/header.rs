@@ -20,6 +20,7 @@ use crate::order::{
     self, FindingTotal, VERDICT_SHARE_DIVISOR, is_all_udp, is_under_way, is_verdicts_share,
     ledger_sum, place_name,
 };
+use crate::waits::Waits;
 
 pub(super) fn write(report: &Report<'_>, page: &mut Page<'_>) -> io::Result<()> {
     write_origin(report, page)?;
@@ -119,23 +120,85 @@ fn write_verdict(report: &Report<'_>, page: &mut Page<'_>) -> io::Result<()> {
             page.labelled("fix", &refused.fix(), Tone::Strong)?;
             return write_others(&totals, page);
         }
+        let waits = Waits::of(report);
+        if !waits.is_little() && is_known(report) && totals.iter().all(|total| total.cost_ns > 0) {
+            page.labelled("verdict", &waits.words(|ns| page.time(ns)), Tone::Plain)?;
+            page.labelled("next", &waits.next(), Tone::Strong)?;
+            return write_others(&totals, page);
+        }
         let is_unclear = is_blind(report) || totals.iter().any(|total| total.cost_ns == 0);
         let tone = if is_unclear { Tone::Plain } else { Tone::Good };
         page.labelled("verdict", &all_clear(report, &totals, page), tone)?;
         return write_others(&totals, page);
     };
     let first = totals.remove(verdict);
+    if is_wait(&first) {
+        page.labelled("verdict", &waited(report, &first, page), Tone::Bad)?;
+        page.labelled("next", &first.worst.fix, Tone::Strong)?;
+        return write_others(&totals, page);
+    }
     let costs_most = totals.iter().all(|other| other.cost_ns <= first.cost_ns);
     page.labelled("verdict", &costliest(report, &first, costs_most, page), Tone::Bad)?;
     page.labelled("why", &first.worst.summary, Tone::Plain)?;
     page.labelled("fix", &first.worst.fix, Tone::Strong)?;
     let dropped = Dropped::of(report).and_then(|one| one.beside(first.cost_ns, report, page));
+    // One long request of a single thread holds up others, each only once.
+    let is_held =
+        |total: &&FindingTotal<'_>| is_wait(total) && held_up(report, total, page).is_some();
+    let held = || totals.iter().find(is_held).map(|total| waited(report, total, page));
+    let dropped = dropped.or_else(held);
     let more = dropped.or_else(|| writer_away(report, first.cost_ns, page));
     let more = more.or_else(|| served(report, first.cost_ns, page));
     if let Some(more) = more.or_else(|| elsewhere(report, first.cost_ns, page)) {
         page.labelled("but", &more, Tone::Strong)?;
     }
     write_others(&totals, page)
+}
+
+/// Whether more is known of where bytes were than unknown, and there were any.
+fn is_known(report: &Report<'_>) -> bool {
+    let known_ns = under_way(report).iter().map(|&(_, ns)| ns).fold(0, u64::saturating_add);
+    known_ns > 0 && hidden_ns(report) <= known_ns
+}
+
+/// Whether the cost of a finding is what callers waited.
+fn is_wait(total: &FindingTotal<'_>) -> bool {
+    matches!(total.id, FindingId::SlowService | FindingId::Unanswered)
+}
+
+/// The words of a finding whose cost is what callers waited, and whom else it held up.
+fn waited(report: &Report<'_>, total: &FindingTotal<'_>, page: &Page<'_>) -> String {
+    let (name, summary) = (total.id.name(), total.worst.summary.trim_end_matches('.'));
+    let id = total.worst_in.connection.id.0;
+    let more = match total.connections {
+        1 => format!(", on connection {id}."),
+        more => format!(
+            ", on connection {id}. On {} connections together {}.",
+            count(more),
+            page.time(total.cost_ns)
+        ),
+    };
+    let held = held_up(report, total, page).unwrap_or_default();
+    format!("{name}: {summary}{more}{held}")
+}
+
+/// Callers on other connections to the same address that waited as long as a long request takes, meanwhile.
+fn held_up(report: &Report<'_>, total: &FindingTotal<'_>, page: &Page<'_>) -> Option<String> {
+    let (from_ns, until_ns) = *total.worst.times.iter().max_by_key(|times| times.1 - times.0)?;
+    let own = &total.worst_in.connection;
+    let longest = |connection: &ConnectionAnalysis| {
+        let meanwhile = connection.requests.list.iter().filter(|request| {
+            request.asked_ns < until_ns && request.ended_ns > from_ns && request.is_long()
+        });
+        meanwhile.filter_map(|request| request.total_ns()).max()
+    };
+    let others = report
+        .connections()
+        .filter(|one| one.connection.id != own.id && one.connection.server == own.server);
+    let waited: Vec<u64> = others.filter_map(longest).collect();
+    let longest = page.time(*waited.iter().max()?);
+    let on = counted(waited.len() as u64, "other connection");
+    Some(format!(" Meanwhile callers waited on {on} to the same server, up to {longest}."))
 }
 
 /// The connection that the verdict names.
@@ -147,7 +210,12 @@ pub(super) fn lead(report: &Report<'_>) -> Option<ConnectionId> {
     let has_time = || under_way(report).iter().any(|&(_, ns)| ns > 0);
     let idle =
         || if has_time() { None } else { stuck_first(report).or_else(|| away_first(report)) };
-    let lead = found.or_else(dropped).or_else(refused).or_else(idle)?;
+    let waits = || {
+        let waits = Waits::of(report);
+        let longest = waits.longest.filter(|_| !waits.is_little());
+        longest.map(|(connection, _)| connection)
+    };
+    let lead = found.or_else(dropped).or_else(refused).or_else(idle).or_else(waits)?;
     Some(lead.connection.id)
 }
 

@@ -1,11 +1,11 @@
 //! The verdict: refused datagrams, findings without a measured time, and the connection that it names.
 
-use sockscope_analysis::{Analysis, Finding, FindingId};
+use sockscope_analysis::{Analysis, Finding, FindingId, Request, RequestEnd, SeenEnds};
 use sockscope_record::{FlowId, Protocol};
 
 use super::*;
 use crate::Options;
-use crate::fixture::{fixed, many, stall, written};
+use crate::fixture::{fixed, many, slow_calls, stall, written};
 
 /// The report in one line.
 fn said(analysis: &Analysis) -> String {
@@ -113,4 +113,63 @@ fn so_is_that_of_refused_datagrams_without_a_finding() {
     let id = last.connection.id.0.to_string();
     assert!(verdict(&analysis).contains(&format!("on connection {id}")), "{}", verdict(&analysis));
     assert_eq!(shown(&analysis)[0], id);
+}
+
+#[test]
+fn where_callers_waited_long_without_a_finding_the_verdict_says_who_had_the_time() {
+    let mut analysis = slow_calls();
+    analysis.connections[0].requests.list.truncate(2);
+    insta::assert_snapshot!(verdict_and_next(&analysis), @"verdict no known cause; callers waited 2.00 s; the 2.02 s of all requests together went 99.6 % to the server (python3, pid 4712), 0.4 % to network and kernel. next see what python3 does from request to response: strace -f -r -p 4712, perf trace -p 4712.");
+    let request = &mut analysis.connections[0].requests.list[1];
+    request.seen = SeenEnds::Asker;
+    insta::assert_snapshot!(verdict_and_next(&analysis), @"verdict no known cause; callers waited 2.00 s; the 2.02 s of all requests together went 99.3 % to what was not recorded: one end was not seen, 0.4 % to the server (python3, pid 4712), 0.3 % to network and kernel. next record on the host of the other end too, and merge the two traces.");
+}
+
+#[test]
+fn a_request_without_an_answer_is_named() {
+    insta::assert_snapshot!(verdict_and_next(&slow_calls()), @"verdict no known cause; callers waited 5.00 s; the 5.01 s of all requests together went 99.8 % to the server (python3, pid 4712), 0.2 % to network and kernel. The longest request, 3.00 s on connection 1, was given up without an answer. next see what python3 does from request to response: strace -f -r -p 4712, perf trace -p 4712.");
+}
+
+#[test]
+fn where_callers_waited_little_nothing_is_wrong() {
+    let mut analysis = slow_calls();
+    analysis.connections[0].requests.list.truncate(1);
+    assert!(verdict(&analysis).contains("nothing wrong found"), "{}", verdict(&analysis));
+    let calls = &mut analysis.connections[0].requests.list;
+    // In a loop, each too short to be long: nearly all of the time.
+    let first_ns = calls[0].asked_ns;
+    let next = |n: u64| {
+        let asked_ns = first_ns + n * 60_000_000;
+        Request::asked(asked_ns, asked_ns + 50_000_000, RequestEnd::Answered)
+            .with_answer(Some(asked_ns + 1), Some(asked_ns + 2))
+    };
+    calls.extend((1..90).map(next));
+    assert!(verdict(&analysis).contains("no known cause"), "{}", verdict(&analysis));
+}
+
+#[test]
+fn a_slow_server_is_the_verdict_with_the_callers_that_it_held_up() {
+    let mut analysis = slow_calls();
+    let slow = analysis.connections[0].requests.list[1];
+    analysis.connections[1].requests.list.push(slow);
+    let times = vec![(slow.asked_ns, slow.ended_ns)];
+    analysis.connections[0].findings = vec![Finding {
+        id: FindingId::SlowService,
+        cost_ns: 2_000_000_000,
+        times,
+        count: 1,
+        summary: "The server (python3, pid 4712) took 2.00 s of the 2.00 s that curl waited."
+            .to_owned(),
+        fix: "See what python3 does then.".to_owned(),
+        ..stall().connections[0].findings[0].clone()
+    }];
+    insta::assert_snapshot!(verdict_and_next(&analysis), @"verdict slow-service: The server (python3, pid 4712) took 2.00 s of the 2.00 s that curl waited, on connection 1. Meanwhile callers waited on 1 other connection to the same server, up to 2.00 s. next See what python3 does then.");
+}
+
+/// The verdict and what to try next.
+fn verdict_and_next(analysis: &Analysis) -> String {
+    let text = written(&Text, analysis, &Options::default());
+    let lines = text.lines().skip_while(|line| !line.starts_with("verdict"));
+    let lines: Vec<_> = lines.take_while(|line| !line.is_empty()).collect();
+    lines.join(" ").split_whitespace().collect::<Vec<_>>().join(" ")
 }

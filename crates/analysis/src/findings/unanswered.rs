@@ -1,0 +1,159 @@
+//! `unanswered`: a request arrived, and was not answered when its caller gave up or the trace ended.
+//!
+//! The last bytes that were written had arrived in the receive queue. Datagrams count only where others of the
+//! connection were answered: many need no answer. Nor does a caller count that waits for a short time.
+
+use sockscope_record::{Direction, Point, Protocol, Side};
+
+use super::phrasing::{self, Notes};
+use crate::ranges::{total, union};
+use crate::{ConnectionView, Finding, FindingId, Request, RequestEnd, SeenEnds};
+
+/// Who waits less may have wanted no answer, and a trace may end in the middle of a call.
+const WAITED_NS_MIN: u64 = 500_000_000;
+
+pub(super) fn find(view: &ConnectionView<'_>) -> Option<Finding> {
+    let asker = view.requests.asked_by?;
+    let (answerer, direction) = match asker {
+        Side::Client => (Side::Server, Direction::FromClient),
+        Side::Server => (Side::Client, Direction::FromServer),
+    };
+    let list = &view.requests.list;
+    let is_stream = view.store.connection.protocol == Protocol::Tcp;
+    let has_answers = list.iter().any(|request| request.end == RequestEnd::Answered);
+    if !is_stream && !has_answers {
+        return None;
+    }
+    let has_arrived = has_arrived(view, direction);
+    let waits = |request: &&Request| {
+        let is_open = matches!(
+            request.end,
+            RequestEnd::Open | RequestEnd::GivenUp | RequestEnd::ResetByAsker
+        );
+        let is_there = request.heard.ns().is_some() || is_stream && has_arrived;
+        let is_seen = request.seen == SeenEnds::Both && request.answered.ns().is_none();
+        let waited_ns = request.total_ns().unwrap_or(0);
+        is_open && is_there && is_seen && waited_ns >= WAITED_NS_MIN
+    };
+    let waiting: Vec<&Request> = list.iter().filter(waits).collect();
+    let longest = waiting.iter().copied().max_by_key(|request| request.total_ns())?;
+    let times: Vec<_> =
+        waiting.iter().map(|request| (request.asked_ns, request.ended_ns)).collect();
+    let times = union(&times, &[]);
+    let mut notes = Notes::default();
+    waiting.iter().for_each(|request| note(&mut notes, request, [asker, answerer]));
+    Some(Finding {
+        id: FindingId::Unanswered,
+        flow: view.store.connection.id.flow(direction),
+        side: answerer,
+        count: waiting.len() as u64,
+        cost_ns: total(&times),
+        times,
+        summary: summary(view, longest, [asker, answerer]),
+        evidence: notes.into_evidence(),
+        fix: fix(view, longest, answerer),
+    })
+}
+
+/// Whether all that was written is in the receive queue, or was.
+fn has_arrived(view: &ConnectionView<'_>, direction: Direction) -> bool {
+    let flow = view.store.flow(direction);
+    let end = |point| flow.at(point).iter().map(crate::Passage::end).max();
+    end(Point::ReceiveEnqueue) >= end(Point::SendEnqueue)
+}
+
+fn summary(view: &ConnectionView<'_>, request: &Request, [asker, answerer]: [Side; 2]) -> String {
+    let connection = &view.store.connection;
+    let who = phrasing::who(connection, answerer);
+    let caller = phrasing::program(connection, asker);
+    let bytes = phrasing::counted(request.request_bytes, "byte");
+    let waited = phrasing::time(request.total_ns().unwrap_or(0));
+    let until = match request.end {
+        RequestEnd::Open => "the trace ended".to_owned(),
+        _ => format!("{caller} gave up"),
+    };
+    match request.heard.ns() {
+        Some(_) => format!(
+            "The {who} read the request ({bytes}) and had not answered when {until}, {waited} after it was asked."
+        ),
+        None => format!(
+            "The {who} had not read the request ({bytes}) when {until}, {waited} after it was asked."
+        ),
+    }
+}
+
+fn fix(view: &ConnectionView<'_>, request: &Request, answerer: Side) -> String {
+    let processes = &view.store.connection.processes;
+    match (processes.iter().find(|process| process.side == answerer), request.heard.ns()) {
+        (Some(process), _) => {
+            let (comm, pid) = (&process.comm, process.pid);
+            format!("See what {comm} does instead: strace -f -r -p {pid}, perf trace -p {pid}.")
+        }
+        (None, Some(_)) => {
+            format!("In the {}: find what it waits for, on its own host.", answerer.name())
+        }
+        (None, None) => {
+            "No program was seen to accept the connection: see why (ss -ltn).".to_owned()
+        }
+    }
+}
+
+fn note(notes: &mut Notes, request: &Request, [asker, answerer]: [Side; 2]) {
+    let bytes = phrasing::counted(request.request_bytes, "byte");
+    notes.add(request.asked_ns, || format!("the {} asks, {bytes}", asker.name()));
+    if let Some(heard_ns) = request.heard.ns() {
+        notes.add(heard_ns, || format!("the {} has read the request", answerer.name()));
+    }
+    notes.add(request.ended_ns, || match request.end {
+        RequestEnd::Open => "the trace ends".to_owned(),
+        _ => format!("the {} gives up", asker.name()),
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use insta::assert_snapshot;
+    use sockscope_record::{Connection, Protocol};
+
+    use crate::findings::testing::found_in;
+    use crate::testing;
+
+    fn found(text: &str) -> String {
+        found_in(&testing::analyze(text))
+    }
+
+    #[test]
+    fn a_hang_that_the_caller_gives_up_is_the_servers() {
+        assert_snapshot!(found("1ms 1-7 +79 | 2ms 8 +79 | 2001ms 3-6 fin"), @"unanswered @server 1x 2.00 s: The server read the request (79 bytes) and had not answered when client gave up, 2.00 s after it was asked.");
+    }
+
+    #[test]
+    fn a_request_that_the_server_leaves_unread_is_the_servers() {
+        assert_snapshot!(found("1ms 1-7 +79 | 2001ms 3-6 fin"), @"unanswered @server 1x 2.00 s: The server had not read the request (79 bytes) when client gave up, 2.00 s after it was asked.");
+    }
+
+    #[test]
+    fn a_request_that_is_still_under_way_is_not() {
+        assert_snapshot!(found("1ms 1-4 +79 | 2001ms 3-6 fin"), @"");
+    }
+
+    #[test]
+    fn a_trace_that_ends_in_the_middle_of_a_call_is_silent() {
+        assert_snapshot!(found("1ms 1-8 +79 | 2ms <1-8 +80 | 100ms 1-8 +79 | 400ms 3-6 ack=80"), @"");
+    }
+
+    #[test]
+    fn a_last_word_before_the_close_wants_no_answer() {
+        assert_snapshot!(found("1ms 1-8 +79 | 2ms <1-8 +80 | 3ms 1-8 +5 | 4ms 3-6 fin | 3s <3-6 fin"), @"");
+    }
+
+    #[test]
+    fn datagrams_want_an_answer_where_others_have_one() {
+        let udp = || Connection { protocol: Protocol::Udp, ..testing::connection(1) };
+        let found = |text| found_in(&testing::analyze_of(udp(), text));
+        let answered =
+            "1ms 1-8 +30 | 2ms <1-8 +60 | 3ms 1-8 +30 | 5003ms 1-8 +31 | 5004ms <1-8 +60";
+        assert_snapshot!(found(answered), @"unanswered @server 1x 5.00 s: The server read the request (30 bytes) and had not answered when client gave up, 5.00 s after it was asked.");
+        assert_snapshot!(found("3ms 1-8 +30 | 5003ms 1-8 +31 | 5004ms 1-8 +32"), @"");
+    }
+}

@@ -1,0 +1,146 @@
+//! Requests: who asked, when it was answered, and whose the time in between was.
+//!
+//! Of each connection, from the first request on. A request runs from the first byte written to the last byte of the
+//! response read, which is what a caller measures. It is divided at the read that took the last byte of the request,
+//! and at the first byte of the response written. Requests that missed records may have touched are left out and
+//! counted.
+
+mod closing;
+mod datagrams;
+#[cfg(test)]
+mod proptests;
+mod request;
+mod streams;
+#[cfg(test)]
+mod tests;
+mod turns;
+
+use sockscope_record::{Point, Protocol, Side};
+
+pub use self::request::{
+    Conversation, Moment, Request, RequestEnd, RequestParts, Requests, SeenEnds,
+};
+
+use self::closing::Closing;
+use self::datagrams::Datagrams;
+use self::streams::Stream;
+use crate::curve::Curve;
+use crate::drops::{self, Cause};
+use crate::outcome::{self, Attempt};
+use crate::ranges::{Range, union};
+use crate::record_loss_times::Losses;
+use crate::{ConnectionStore, DropReasons, FlowStore};
+
+/// What else is known of the connection and of the trace.
+#[derive(Clone, Copy)]
+pub(crate) struct Facts<'a> {
+    pub losses: &'a Losses,
+    pub drop_reasons: &'a DropReasons,
+    /// Who reset the connection first, and when.
+    pub reset: Option<(Side, u64)>,
+    /// When the trace ended.
+    pub trace_end_ns: u64,
+}
+
+/// The requests of a connection. `reads` are the curves at point 8 of its two flows, `unknown_ns` the times between
+/// which data of each may have passed each point unseen.
+pub(crate) fn find(
+    store: &ConnectionStore,
+    reads: [&Curve; 2],
+    unknown_ns: [&[Vec<Range>; 8]; 2],
+    facts: &Facts<'_>,
+) -> Requests {
+    let ends = seen_ends(store);
+    let has_data = store.flows.iter().any(|flow| flow.passages.iter().any(|list| has_bytes(list)));
+    if ends == [false, false] {
+        return attempt(store, facts).unwrap_or_else(|| {
+            Requests::none(if has_data { Conversation::Unseen } else { Conversation::Silent })
+        });
+    }
+    if store.connection.is_to_itself() {
+        // It reads what it writes: there is no other side to answer.
+        return Requests::none(Conversation::OneWay);
+    }
+    let points = [Point::SendEnqueue, Point::ReceiveDequeue];
+    let unknown = unknown_ns.iter().flat_map(|flow| points.map(|point| &flow[point.index()]));
+    let unknown: Vec<Range> = unknown.flatten().copied().collect();
+    let unknown = union(&unknown, &[]);
+    let written = [0, 1].map(|flow: usize| {
+        let point = if ends[flow] { points[0] } else { points[1] };
+        store.flows[flow].at(point)
+    });
+    if store.connection.protocol == Protocol::Udp {
+        let refused = [0, 1].map(|flow: usize| refused(store, &store.flows[flow], facts));
+        let is_first = |flow: usize| written[flow].first().map_or(u64::MAX, |pass| pass.at_ns);
+        return datagrams::find(&Datagrams {
+            written,
+            reads,
+            ends,
+            unknown_ns: &unknown,
+            refused: &refused[usize::from(is_first(1) < is_first(0))],
+            closed_ns: store.connection.closed_ns.filter(|ns| *ns <= facts.trace_end_ns),
+            trace_end_ns: facts.trace_end_ns,
+        });
+    }
+    let arrived = [0, 1].map(|flow: usize| arrivals(&store.flows[flow]));
+    let connection = &store.connection;
+    let requests = streams::find(&Stream {
+        written,
+        reads,
+        arrived: [&arrived[0], &arrived[1]],
+        ends,
+        unknown_ns: &unknown,
+        opened_ns: (!connection.preexisting).then_some(connection.opened_ns),
+        closing: Closing { store, reset: facts.reset, trace_end_ns: facts.trace_end_ns },
+    });
+    match requests.conversation {
+        Conversation::Silent if !has_data => attempt(store, facts).unwrap_or(requests),
+        _ => requests,
+    }
+}
+
+/// Whether the client's and the server's end were seen: something was written or read there.
+fn seen_ends(store: &ConnectionStore) -> [bool; 2] {
+    let [client, server] = &store.flows;
+    let passed = |flow: &FlowStore, point| has_bytes(flow.at(point));
+    let is_seen = |own: &FlowStore, other: &FlowStore| {
+        passed(own, Point::SendEnqueue) || passed(other, Point::ReceiveDequeue)
+    };
+    match [is_seen(client, server), is_seen(server, client)] {
+        [false, false] => [false, false],
+        _ if store.connection.both_ends_here => [true, true],
+        seen => seen,
+    }
+}
+
+fn has_bytes(passes: &[crate::Passage]) -> bool {
+    passes.iter().any(|pass| pass.len > 0)
+}
+
+/// First passages at the first point on the receiver's host that saw bytes.
+fn arrivals(flow: &FlowStore) -> Curve {
+    let points = [Point::InputEnqueue, Point::InputDequeue, Point::ReceiveEnqueue];
+    let seen = points.into_iter().map(|point| flow.at(point)).find(|passes| has_bytes(passes));
+    Curve::of(seen.unwrap_or_default())
+}
+
+/// When no socket took datagrams of the flow, and where they stand in it.
+fn refused(store: &ConnectionStore, flow: &FlowStore, facts: &Facts<'_>) -> Vec<(u64, u64)> {
+    let drops = drops::at_the_socket(&store.connection, flow, facts.drop_reasons);
+    let refused = drops.filter(|drop| drop.cause == Cause::NoSocket);
+    refused.map(|drop| (drop.drop.at_ns, drop.drop.offset)).collect()
+}
+
+/// The one request of a client that did not get a connection.
+fn attempt(store: &ConnectionStore, facts: &Facts<'_>) -> Option<Requests> {
+    let Attempt { asked_ns, refused_ns } =
+        outcome::attempt(store, facts.losses, facts.drop_reasons)?;
+    let closing = Closing { store, reset: None, trace_end_ns: facts.trace_end_ns };
+    let (ended_ns, end) = match refused_ns {
+        Some(refused_ns) => (refused_ns.max(asked_ns), RequestEnd::Refused),
+        None => closing.of_wait(sockscope_record::Direction::FromClient, asked_ns),
+    };
+    let list = vec![Request { seen: SeenEnds::Asker, ..Request::asked(asked_ns, ended_ns, end) }];
+    let asked_by = Some(Side::Client);
+    Some(Requests { asked_by, conversation: Conversation::Alternating, list, left_out: 0 })
+}

@@ -1,0 +1,235 @@
+//! What callers waited for, all connections together, and who had that time.
+//!
+//! The requests of all connections count, answered or not. Of each the answerer has its service, and the time in which
+//! the request lay unread while its reader did something else. The caller has its own pauses within a request, and
+//! the time in which the response lay unread. The rest is network and kernel, by place of the ledger. These parts add
+//! up to the sum of all waits. How long anybody waited at all is their union.
+
+use std::cmp::Reverse;
+
+use sockscope_analysis::{ConnectionAnalysis, ExchangeSummary, LedgerPart, Request, RequestEnd};
+use sockscope_record::{Process, Protocol, Side};
+use sockscope_render::number::{apportion, percent};
+
+use crate::Report;
+use crate::order::place_name;
+
+/// All requests of a report.
+pub(crate) struct Waits<'a> {
+    /// Time in which at least one caller waited.
+    pub(crate) union_ns: u64,
+    /// The sum over all requests.
+    pub(crate) sum_ns: u64,
+    /// The longest one.
+    pub(crate) longest: Option<(&'a ConnectionAnalysis, &'a Request)>,
+    median_ns: u64,
+    duration_ns: u64,
+    /// Parts of `sum_ns`; what is left is unknown, as one end was not seen.
+    answerer_ns: u64,
+    caller_ns: u64,
+    /// Network and kernel: all, and by place as far as that is known.
+    way_ns: u64,
+    places: [u64; LedgerPart::ALL.len()],
+    /// Where the answerer has most.
+    slowest: Option<(&'a ConnectionAnalysis, u64)>,
+}
+
+impl<'a> Waits<'a> {
+    /// A call to a fast server on a fast network.
+    const USUAL_NS_MAX: u64 = 1_000_000;
+
+    pub(crate) fn of(report: &Report<'a>) -> Self {
+        let mut waits = Self {
+            union_ns: 0,
+            sum_ns: 0,
+            longest: None,
+            median_ns: 0,
+            duration_ns: report.analysis.duration_ns,
+            answerer_ns: 0,
+            caller_ns: 0,
+            way_ns: 0,
+            places: [0; LedgerPart::ALL.len()],
+            slowest: None,
+        };
+        let mut times: Vec<(u64, u64)> = Vec::new();
+        for connection in report.connections() {
+            waits.add(connection, &mut times);
+        }
+        times.sort_unstable();
+        let mut done_ns = 0;
+        for &(asked_ns, ended_ns) in &times {
+            waits.union_ns += ended_ns.saturating_sub(asked_ns.max(done_ns));
+            done_ns = done_ns.max(ended_ns);
+        }
+        let mut totals: Vec<u64> =
+            times.iter().map(|(from_ns, until_ns)| until_ns - from_ns).collect();
+        if !totals.is_empty() {
+            let middle = totals.len() / 2;
+            waits.median_ns = *totals.select_nth_unstable(middle).1;
+        }
+        waits
+    }
+
+    fn add(&mut self, connection: &'a ConnectionAnalysis, times: &mut Vec<(u64, u64)>) {
+        let (mut service_ns, mut way_ns) = (0u64, 0u64);
+        for request in &connection.requests.list {
+            let Some(total_ns) = request.total_ns() else { continue };
+            times.push((request.asked_ns, request.ended_ns));
+            self.sum_ns = self.sum_ns.saturating_add(total_ns);
+            if self.longest.is_none_or(|(_, longest)| longest.total_ns() < Some(total_ns)) {
+                self.longest = Some((connection, request));
+            }
+            if let Some(parts) = request.parts() {
+                service_ns = service_ns.saturating_add(parts.service_ns);
+                way_ns = way_ns.saturating_add(parts.request_ns).saturating_add(parts.response_ns);
+            }
+        }
+        let places = connection.exchanges.as_ref().map(places).unwrap_or_default();
+        let caller_ns = places.caller_ns.min(way_ns);
+        let unread_ns = places.answerer_ns.min(way_ns - caller_ns);
+        let answerer_ns = service_ns.saturating_add(unread_ns);
+        self.caller_ns = self.caller_ns.saturating_add(caller_ns);
+        self.answerer_ns = self.answerer_ns.saturating_add(answerer_ns);
+        self.way_ns = self.way_ns.saturating_add(way_ns - caller_ns - unread_ns);
+        for (sum, ns) in self.places.iter_mut().zip(places.way) {
+            *sum = sum.saturating_add(ns);
+        }
+        if self.slowest.is_none_or(|(_, most_ns)| most_ns < answerer_ns) {
+            self.slowest = Some((connection, answerer_ns));
+        }
+    }
+
+    /// Whether callers waited little. No request was a long one then. And a usual one was fast, or all together are no
+    /// longer than a long one, or fill less than 1 % of the trace.
+    ///
+    /// A share of the time alone says nothing: a program that asks in a loop waits all of its time, however fast the
+    /// answers are.
+    pub(crate) fn is_little(&self) -> bool {
+        let is_long = self.longest.is_some_and(|(_, request)| request.is_long());
+        let is_rare = self.union_ns.saturating_mul(100) < self.duration_ns;
+        let is_short = self.union_ns < Request::LONG_NS;
+        !is_long && (is_rare || is_short || self.median_ns <= Self::USUAL_NS_MAX)
+    }
+
+    /// Who had the time, in one sentence, and in another what became of the longest request.
+    pub(crate) fn words(&self, time: impl Fn(u64) -> String) -> String {
+        let known_ns = self.answerer_ns + self.caller_ns + self.way_ns;
+        let unknown_ns = self.sum_ns.saturating_sub(known_ns);
+        let mut parts = [
+            (self.answerer_ns, self.answerer_words()),
+            (self.way_ns, self.way_words()),
+            (self.caller_ns, "to the callers".to_owned()),
+            (unknown_ns, "to what was not recorded: one end was not seen".to_owned()),
+        ];
+        let tenths = apportion(&parts.each_ref().map(|part| part.0), 1000);
+        let mut said: Vec<_> =
+            parts.iter_mut().zip(tenths).filter(|(_, tenths)| *tenths > 0).collect();
+        said.sort_by_key(|(part, _)| Reverse(part.0));
+        let shares: Vec<_> =
+            said.iter().map(|(part, tenths)| format!("{} {}", percent(*tenths), part.1)).collect();
+        let waited = time(self.union_ns);
+        let all = match self.sum_ns > self.union_ns {
+            true => format!(
+                "callers waited {waited}; the {} of all requests together",
+                time(self.sum_ns)
+            ),
+            false => format!("the {waited} that callers waited"),
+        };
+        let (shares, longest) = (shares.join(", "), self.longest_words(time));
+        format!("no known cause; {all} went {shares}.{longest}")
+    }
+
+    /// What to try, by who had most.
+    pub(crate) fn next(&self) -> String {
+        let known_ns = self.answerer_ns + self.caller_ns + self.way_ns;
+        let most_ns = self.answerer_ns.max(self.caller_ns).max(self.way_ns);
+        if self.sum_ns.saturating_sub(known_ns) >= most_ns {
+            return "record on the host of the other end too, and merge the two traces.".to_owned();
+        }
+        if most_ns == self.way_ns {
+            return "see the ledger of the connection below: its largest places have the time."
+                .to_owned();
+        }
+        match (most_ns == self.answerer_ns).then(|| self.answerer()).flatten() {
+            Some(process) => format!(
+                "see what {} does from request to response: strace -f -r -p {}, perf trace -p {}.",
+                process.comm, process.pid, process.pid
+            ),
+            None => "see what the callers do between their reads: strace -f -r -p PID.".to_owned(),
+        }
+    }
+
+    fn answerer(&self) -> Option<&'a Process> {
+        let (connection, _) = self.slowest?;
+        let asker = connection.requests.asked_by?;
+        connection.connection.processes.iter().find(|process| process.side != asker)
+    }
+
+    fn answerer_words(&self) -> String {
+        let side = self.slowest.and_then(|(connection, _)| connection.requests.asked_by);
+        let side = if side == Some(Side::Server) { "client" } else { "server" };
+        match self.answerer() {
+            Some(process) => format!("to the {side} ({}, pid {})", process.comm, process.pid),
+            None => format!("to the {side}"),
+        }
+    }
+
+    fn way_words(&self) -> String {
+        let places = LedgerPart::ALL.into_iter().zip(self.places);
+        let most = places.max_by_key(|&(part, ns)| (ns, Reverse(part))).filter(|(_, ns)| *ns > 0);
+        let is_udp = self.longest.is_some_and(|(one, _)| one.connection.protocol == Protocol::Udp);
+        match most {
+            Some((part, _)) => {
+                format!("to network and kernel, most of it in {}", place_name(part.name(), is_udp))
+            }
+            None => "to network and kernel".to_owned(),
+        }
+    }
+
+    fn longest_words(&self, time: impl Fn(u64) -> String) -> String {
+        let Some((connection, request)) = self.longest else { return String::new() };
+        let what = match request.end {
+            RequestEnd::Answered => return String::new(),
+            RequestEnd::Open => "was open when the trace ended",
+            RequestEnd::GivenUp | RequestEnd::ResetByAsker => "was given up without an answer",
+            RequestEnd::ResetByAnswerer => "was reset by the other side",
+            RequestEnd::Refused => "was refused",
+            RequestEnd::Closed => "ended when the other side closed without an answer",
+        };
+        let (total, id) = (time(request.total_ns().unwrap_or(0)), connection.connection.id.0);
+        // Many datagrams want no answer, and nothing shows which.
+        let is_udp = connection.connection.protocol == Protocol::Udp;
+        let is_answered = |one: &Request| one.end == RequestEnd::Answered;
+        let is_mute = is_udp && !connection.requests.list.iter().any(is_answered);
+        let doubt = if is_mute { " Nothing is wrong if its datagrams want no answer." } else { "" };
+        format!(" The longest request, {total} on connection {id}, {what}.{doubt}")
+    }
+}
+
+/// Nanoseconds of the requests and responses of one connection, by who had them.
+#[derive(Default)]
+struct Places {
+    answerer_ns: u64,
+    caller_ns: u64,
+    way: [u64; LedgerPart::ALL.len()],
+}
+
+fn places(exchanges: &ExchangeSummary) -> Places {
+    let mut places = Places::default();
+    let count = exchanges.total_ns.count;
+    for (index, part) in LedgerPart::ALL.into_iter().enumerate() {
+        let [asked_ns, answered_ns] = [&exchanges.request_ns, &exchanges.response_ns]
+            .map(|ledger| ledger.ns[index].saturating_mul(count));
+        let (answerer_ns, caller_ns) = match part {
+            LedgerPart::AppIdle | LedgerPart::SendWriter => (answered_ns, asked_ns),
+            LedgerPart::ReceiveApp => (asked_ns, answered_ns),
+            _ => {
+                places.way[index] = asked_ns.saturating_add(answered_ns);
+                (0, 0)
+            }
+        };
+        places.answerer_ns = places.answerer_ns.saturating_add(answerer_ns);
+        places.caller_ns = places.caller_ns.saturating_add(caller_ns);
+    }
+    places
+}
