@@ -221,9 +221,9 @@ impl Job<'_> {
         // for a thread this one waits for the disk.
         let _ = writer.write_by_thread();
         let mut sink = BundleSink::new(writer, self.max_records, limit);
-        let child = group
-            .as_ref()
-            .map(|group| priority.lowered(|| spawn(self.command, group, self.stdout.stdio())));
+        let child = group.as_ref().map(|group| {
+            priority.lowered(|| spawn(self.command, group, self.stdout.stdio(), None))
+        });
         let child = child.transpose();
         if group.is_none() {
             if !pick.picks_any() && !pick.in_band {
