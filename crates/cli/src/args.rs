@@ -7,6 +7,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use sockscope_probe::RunAs;
+use sockscope_program::failure::Failure;
+
+use crate::user;
 
 /// See where every byte waits between the write() that sent it and the read() that got it.
 #[derive(Debug, Parser)]
@@ -20,7 +24,7 @@ pub struct Arguments {
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Record a command's sockets, then print the report.
+    /// Record a command's sockets, then print the report on standard error; exit with the command's status.
     Run(Run),
     /// Record into a trace bundle.
     Record(Record),
@@ -111,6 +115,26 @@ pub struct HowArgs {
     pub no_arguments: bool,
 }
 
+/// As whom the command runs.
+#[derive(Debug, Clone, Default, Args)]
+pub struct UserArgs {
+    /// Run the command as this user, with that user's groups and HOME; without a name, as the user who called
+    /// sudo. Without this option the command runs as the recorder does: under sudo as root
+    #[arg(long, value_name = "NAME|UID", num_args = 0..=1)]
+    user: Option<Option<String>>,
+}
+
+impl UserArgs {
+    /// The user, where the option was given; `caller` is the number of the user who called sudo.
+    ///
+    /// # Errors
+    ///
+    /// When there is no such user, or this process may not become another.
+    pub fn find(&self, caller: Option<&str>) -> Result<Option<RunAs>, Failure> {
+        self.user.as_ref().map(|asked| user::find(asked.as_deref(), caller)).transpose()
+    }
+}
+
 /// `sockscope run`.
 #[derive(Debug, Args)]
 pub struct Run {
@@ -120,16 +144,20 @@ pub struct Run {
     /// How to record.
     #[command(flatten)]
     pub how: HowArgs,
-    /// Keep the trace bundle in this folder; one that is there is kept as DIR.old
+    /// As whom.
+    #[command(flatten)]
+    pub user: UserArgs,
+    /// Keep the trace bundle in this folder; one that is there is kept as DIR.old. Without this option the
+    /// trace is kept until the next run, for `sockscope report`, `show` and `plot`
     #[arg(short, long, value_name = "DIR")]
     pub output: Option<PathBuf>,
     /// How to print.
     #[command(flatten)]
     pub print: PrintArgs,
-    /// Exit with the command's status where it failed: 128 and the number of the signal that ended it,
-    /// if one did
-    #[arg(long)]
-    pub exit_status: bool,
+    /// Write the report to this file; - is standard output, where what the command prints then goes to
+    /// standard error. Without this option text goes to standard error, and json and csv to -
+    #[arg(long, value_name = "FILE")]
+    pub report: Option<PathBuf>,
     /// The command and its arguments
     #[arg(last = true, required = true, value_name = "CMD")]
     pub command: Vec<OsString>,
@@ -144,6 +172,9 @@ pub struct Record {
     /// How to record.
     #[command(flatten)]
     pub how: HowArgs,
+    /// As whom.
+    #[command(flatten)]
+    pub user: UserArgs,
     /// Folder of the trace bundle; one that is there is kept as DIR.old
     #[arg(short, long, value_name = "DIR", default_value = "trace.sockscope")]
     pub output: PathBuf,
@@ -161,11 +192,10 @@ pub struct Record {
 /// How to print a report.
 #[derive(Debug, Clone, Copy, Default, Args)]
 pub struct PrintArgs {
-    /// Form of the report; with json and csv it is alone on standard output, where what a command of `run`
-    /// prints goes to standard error
+    /// Form of the report
     #[arg(long, value_enum, default_value_t)]
     pub format: FormatArg,
-    /// Exit with status 1 when there are findings
+    /// Exit with status 1 when there are findings; of `run`, where the command did not fail
     #[arg(long)]
     pub check: bool,
 }
@@ -185,8 +215,8 @@ pub enum FormatArg {
 /// `sockscope report`.
 #[derive(Debug, Args)]
 pub struct Report {
-    /// Folder of the trace bundle
-    pub dir: PathBuf,
+    /// Folder of the trace bundle; without it, that of the last trace that was recorded
+    pub dir: Option<PathBuf>,
     /// How to print.
     #[command(flatten)]
     pub print: PrintArgs,
@@ -201,8 +231,8 @@ pub struct Report {
 /// `sockscope show`.
 #[derive(Debug, Args)]
 pub struct Show {
-    /// Folder of the trace bundle
-    pub dir: PathBuf,
+    /// Folder of the trace bundle; without it, that of the last trace that was recorded
+    pub dir: Option<PathBuf>,
     /// Only this flow
     #[arg(long, value_name = "N", value_parser = flow, allow_negative_numbers = true)]
     pub flow: Option<u32>,
@@ -224,8 +254,8 @@ pub enum ShowFormat {
 /// `sockscope plot`.
 #[derive(Debug, Args)]
 pub struct Plot {
-    /// Folder of the trace bundle
-    pub dir: PathBuf,
+    /// Folder of the trace bundle; without it, that of the last trace that was recorded
+    pub dir: Option<PathBuf>,
     /// Which picture: packet-trace, queue-length, queue-delay, protocol-delay, acks, time-sequence,
     /// sequence or layers
     #[arg(long, value_name = "NAME")]
@@ -534,6 +564,21 @@ mod tests {
                 assert_eq!(rest.arguments, words);
             }
         }
+    }
+
+    #[test]
+    fn a_user_has_a_name_or_is_the_caller_of_sudo() {
+        let user = |words: &[&str]| {
+            let all = [&["sockscope", "run"], words, &["--", "id", "-u"]].concat();
+            let Command::Run(run) = Arguments::parse_from(all).command else { panic!("not run") };
+            assert_eq!(run.command, ["id", "-u"]);
+            run.user.user
+        };
+        assert_eq!(user(&[]), None);
+        assert_eq!(user(&["--user"]), Some(None));
+        assert_eq!(user(&["--user", "nobody"]), Some(Some("nobody".to_owned())));
+        assert_eq!(user(&["--user=7", "--calls"]), Some(Some("7".to_owned())));
+        assert_eq!(user(&["--user", "--calls"]), Some(None));
     }
 
     #[test]

@@ -12,20 +12,24 @@ use sockscope_record::FlowId;
 use sockscope_report::{Csv, Format, Json, Options, Origin, Report, ShowOptions, Text};
 
 use crate::args::{self, FormatArg, PrintArgs, ShowFormat};
-use crate::terminal;
+use crate::last_trace::or_last;
+use crate::terminal::{self, Target};
 
 /// `sockscope report`.
 pub fn report(arguments: &args::Report) -> Result<Outcome, Failure> {
-    print(&arguments.dir, arguments.print, arguments.flow.map(FlowId), &arguments.output)
+    let target = Target::named(&arguments.output);
+    let flow = arguments.flow.map(FlowId);
+    let dir = or_last(arguments.dir.as_deref())?;
+    print(&dir, arguments.print, flow, target, || output(&arguments.output))
 }
 
 /// `sockscope show`.
 pub fn show(arguments: &args::Show) -> Result<(), Failure> {
-    let loaded = Loaded::read(&arguments.dir)?;
+    let loaded = Loaded::read(&or_last(arguments.dir.as_deref())?)?;
     say_notes(&loaded.facts.notes);
     let drop_reasons = loaded.facts.drop_reasons;
     let stores = loaded.analyzer.into_stores();
-    let options = Options { flow: arguments.flow.map(FlowId), ..terminal::options() };
+    let options = Options { flow: arguments.flow.map(FlowId), ..terminal::options(Target::Stdout) };
     let options = ShowOptions { drop_reasons, ..ShowOptions::from(&options) };
     let mut out = BufWriter::new(std::io::stdout().lock());
     match arguments.format {
@@ -40,23 +44,26 @@ pub fn show(arguments: &args::Show) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Prints the report of the bundle in `dir`.
+/// Prints the report of the bundle in `dir` to what `open` gives, which is the `target`.
 pub fn print(
     dir: &Path,
     print: PrintArgs,
     flow: Option<FlowId>,
-    to: &Path,
+    target: Target,
+    open: impl FnOnce() -> Result<Box<dyn Write>, Failure>,
 ) -> Result<Outcome, Failure> {
     let (analysis, origin) = analyze(dir)?;
-    let is_stdout = to == Path::new("-");
-    let options = terminal::options();
-    let options = Options { flow, color: options.color && is_stdout, ..options };
+    let options = Options { flow, ..terminal::options(target) };
     let report = Report { origin: &origin, analysis: &analysis, options: &options };
     if print.format == FormatArg::Csv {
         // Its columns have no room for them.
         say_notes(&analysis.facts.notes);
     }
-    let mut out = output(to)?;
+    let mut out = open()?;
+    if target == Target::Stderr {
+        // The last line of the command may have no end.
+        writeln!(out).map_err(|error| Failure::output(&error))?;
+    }
     format(print.format).write(&report, &mut out)?;
     out.flush().map_err(|error| Failure::output(&error))?;
     let found = analysis.connections.iter().any(|connection| !connection.findings.is_empty());

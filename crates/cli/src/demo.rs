@@ -12,6 +12,7 @@ use sockscope_report::{Format, Report, Text, compare};
 
 use crate::args::{self, HowArgs, PickArgs};
 use crate::recording::{CommandOutput, Job};
+use crate::terminal::Target;
 use crate::{bundle, temporary, terminal};
 
 /// The message of the demonstration: a header, then a body, in two writes or in one.
@@ -87,6 +88,7 @@ fn record(kind: &str, calls: u32, dir: &Path) -> Result<(), Failure> {
         pick: &PickArgs::default(),
         how: HowArgs::default(),
         command: &command,
+        run_as: None,
         stdout: CommandOutput::Stdout,
         dir,
         duration: None,
@@ -107,7 +109,7 @@ fn record(kind: &str, calls: u32, dir: &Path) -> Result<(), Failure> {
 
 /// The story: before, why, after.
 fn tell(dir: &Path, calls: u32) -> Result<(), Failure> {
-    let options = terminal::options();
+    let options = terminal::options(Target::Stdout);
     let mut out = BufWriter::new(std::io::stdout().lock());
     writeln!(
         out,

@@ -13,6 +13,7 @@ use sockscope_report::plot::{Figure, PlotOptions, draw};
 
 use crate::args;
 use crate::bundle::stores;
+use crate::last_trace::or_last;
 
 /// `sockscope plot`.
 pub fn plot(arguments: &args::Plot) -> Result<(), Failure> {
@@ -20,11 +21,12 @@ pub fn plot(arguments: &args::Plot) -> Result<(), Failure> {
         let names = Figure::ALL.map(Figure::name);
         Failure::new(format!("{error}{}", did_you_mean(&arguments.figure, names)))
     })?;
-    let stores = stores(&arguments.dir)?;
+    let dir = or_last(arguments.dir.as_deref())?;
+    let stores = stores(&dir)?;
     let asked = arguments.flow.map(FlowId);
     let flows = stores.connections.iter().flat_map(|store| &store.flows);
     check_flow(asked, flows.map(|flow| flow.id))?;
-    let nothing = || Failure::new(format!("{}: no flow to draw", arguments.dir.display()));
+    let nothing = || Failure::new(format!("{}: no flow to draw", dir.display()));
     let flow = asked.or_else(|| stores.largest_flow()).ok_or_else(nothing)?;
     let mut connections = stores.connections.iter();
     let store = connections.find(|it| it.connection.id == flow.connection()).ok_or_else(nothing)?;

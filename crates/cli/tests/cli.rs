@@ -20,6 +20,30 @@ fn check_tells_a_bundle_with_findings_from_one_without() {
 }
 
 #[test]
+fn without_a_folder_the_last_trace_is_read() {
+    let state = tempfile::tempdir().expect("a folder for the state");
+    let report = |arguments: &[&str]| {
+        let mut report = Command::new(env!("CARGO_BIN_EXE_sockscope"));
+        report.args(arguments).env("XDG_STATE_HOME", state.path()).env("HOME", state.path());
+        report.output().expect("it starts")
+    };
+    let folder = state.path().join("sockscope");
+    fs::create_dir(&folder).expect("it is ours");
+    let bundle = recorded("two-writes");
+    std::os::unix::fs::symlink(&bundle, folder.join("last")).expect("it is ours");
+    for arguments in [&["report"][..], &["show"], &["plot", "--figure", "acks"]] {
+        let output = report(arguments);
+        let stderr = text(&output.stderr);
+        assert_eq!(stderr, format!("sockscope: the last trace, {}\n", path(&bundle)));
+        let named = run(arguments.iter().copied().chain([path(&bundle)]));
+        assert_eq!(output.stdout, named.stdout);
+    }
+    fs::remove_file(folder.join("last")).expect("it is ours");
+    std::os::unix::fs::symlink("/no/such/trace", folder.join("last")).expect("it is ours");
+    assert_refused(&report(&["report"]), "the last trace was in /no/such/trace, and is not there");
+}
+
+#[test]
 fn a_report_goes_to_the_file_that_is_named() {
     let folder = tempfile::tempdir().expect("a folder for temporary files");
     let file = folder.path().join("report.json");
