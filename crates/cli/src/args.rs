@@ -7,8 +7,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use sockscope_analysis::FindingId;
 use sockscope_probe::RunAs;
 use sockscope_program::failure::Failure;
+use sockscope_program::suggest::did_you_mean;
+use sockscope_report::Filter;
 
 use crate::user;
 
@@ -198,6 +201,9 @@ pub struct PrintArgs {
     /// Exit with status 1 when there are findings; of `run`, where the command did not fail
     #[arg(long)]
     pub check: bool,
+    /// Text has the time of day (UTC) next to each time
+    #[arg(long)]
+    pub wall_clock: bool,
 }
 
 /// Form of a report.
@@ -210,6 +216,54 @@ pub enum FormatArg {
     Json,
     /// One row for each flow and stage, base units
     Csv,
+}
+
+/// Which part of a trace to show. Options of different kinds must all match; values of one kind are
+/// alternatives.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Which part of the trace")]
+pub struct FilterArgs {
+    /// Connection by its number in the report (several: repeat, or 3,7)
+    #[arg(long, value_name = "N", value_parser = connection, value_delimiter = ',', allow_negative_numbers = true)]
+    connection: Vec<u32>,
+    /// Connections with this port at either end: 80,443 or 8000-8003 (or repeat)
+    #[arg(long, value_name = "N", value_parser = ports, value_delimiter = ',', allow_negative_numbers = true)]
+    port: Vec<Ports>,
+    /// Connections of this process (several: repeat, or 12,34)
+    #[arg(long, value_name = "PID", value_parser = process, value_delimiter = ',', allow_negative_numbers = true)]
+    pid: Vec<u32>,
+    /// Connections of processes with this name, as the report has it (several: repeat)
+    #[arg(long, value_name = "NAME")]
+    comm: Vec<String>,
+    /// From this time on: seconds after the trace's first record, as all output has them
+    #[arg(long, value_name = "S", value_parser = seconds, allow_negative_numbers = true)]
+    from: Option<Duration>,
+    /// Until this time, in seconds after the trace's first record
+    #[arg(long, value_name = "S", value_parser = seconds, allow_negative_numbers = true)]
+    to: Option<Duration>,
+    /// The N connections whose slowest request took longest
+    #[arg(long, value_name = "N", value_parser = some_connections, allow_negative_numbers = true)]
+    slowest: Option<usize>,
+    /// Connections with this finding, as slow-reader, and this finding alone (several: repeat)
+    #[arg(long, value_name = "ID", value_parser = finding, value_delimiter = ',')]
+    finding: Vec<FindingId>,
+}
+
+impl FilterArgs {
+    /// The filter of these options.
+    pub fn filter(&self) -> Filter {
+        let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        Filter {
+            connections: self.connection.clone(),
+            ports: self.port.iter().map(|ports| ports.0.clone()).collect(),
+            pids: self.pid.clone(),
+            comms: self.comm.clone(),
+            from_ns: self.from.map(ns),
+            to_ns: self.to.map(ns),
+            slowest: self.slowest,
+            findings: self.finding.clone(),
+        }
+    }
 }
 
 /// `sockscope report`.
@@ -226,6 +280,9 @@ pub struct Report {
     /// Write to this file; - is standard output
     #[arg(short, long, value_name = "FILE", default_value = "-")]
     pub output: PathBuf,
+    /// Which part of the trace.
+    #[command(flatten)]
+    pub filter: FilterArgs,
 }
 
 /// `sockscope show`.
@@ -239,6 +296,12 @@ pub struct Show {
     /// What a line is
     #[arg(long, value_enum, default_value_t)]
     pub format: ShowFormat,
+    /// Lines of text begin with the time of day (UTC)
+    #[arg(long)]
+    pub wall_clock: bool,
+    /// Which part of the trace.
+    #[command(flatten)]
+    pub filter: FilterArgs,
 }
 
 /// What a line of `show` is.
@@ -260,15 +323,9 @@ pub struct Plot {
     /// sequence or layers
     #[arg(long, value_name = "NAME")]
     pub figure: String,
-    /// The flow to draw; without it, the one that carried most bytes
+    /// The flow to draw; without it, the one of those to show that carried most bytes
     #[arg(long, value_name = "N", value_parser = flow, allow_negative_numbers = true)]
     pub flow: Option<u32>,
-    /// Start of the picture, seconds after the trace's first record, as in the report
-    #[arg(long, value_name = "S", value_parser = seconds, allow_negative_numbers = true)]
-    pub from: Option<Duration>,
-    /// End of the picture, seconds after the trace's first record
-    #[arg(long, value_name = "S", value_parser = seconds, allow_negative_numbers = true)]
-    pub to: Option<Duration>,
     /// Width in pixels
     #[arg(long, value_name = "PX", default_value_t = 800)]
     pub width: u32,
@@ -278,6 +335,9 @@ pub struct Plot {
     /// Write to this file; - is standard output
     #[arg(short, long, value_name = "FILE", default_value = "-")]
     pub output: PathBuf,
+    /// Which part of the trace.
+    #[command(flatten)]
+    pub filter: FilterArgs,
 }
 
 /// `sockscope doctor`.
@@ -390,6 +450,29 @@ fn address(text: &str) -> Result<IpAddr, String> {
 
 fn process(text: &str) -> Result<u32, String> {
     text.parse().map_err(|_| "a process has a number, as in /proc; --comm takes a name".to_owned())
+}
+
+fn connection(text: &str) -> Result<u32, String> {
+    text.parse().map_err(|_| "a connection has a number, as in the report: 3".to_owned())
+}
+
+fn some_connections(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(0) => Err("0 connections show nothing: give 1 or more".to_owned()),
+        Ok(connections) => Ok(connections),
+        Err(_) => Err(format!("{text} is not a number of connections")),
+    }
+}
+
+fn finding(text: &str) -> Result<FindingId, String> {
+    let named = FindingId::ALL.into_iter().find(|id| id.name() == text);
+    named.ok_or_else(|| {
+        let names = FindingId::ALL.map(FindingId::name);
+        match did_you_mean(text, names).as_str() {
+            "" => format!("there is no such finding; there are {}", names.join(", ")),
+            meant => format!("there is no such finding{meant}"),
+        }
+    })
 }
 
 fn flow(text: &str) -> Result<u32, String> {
@@ -536,6 +619,65 @@ mod tests {
         }
         assert_eq!(["64K", "256M"].map(buffer), [65_536, 256 << 20].map(Ok));
         assert!(["63K", "257M"].map(buffer).iter().all(Result::is_err));
+    }
+
+    #[test]
+    fn every_command_that_reads_a_trace_has_the_same_filter() {
+        let options = [
+            "--connection",
+            "3,7",
+            "--port",
+            "80,8000-8003",
+            "--pid",
+            "12",
+            "--comm",
+            "curl",
+            "--comm",
+            "nginx",
+            "--from",
+            "1.5",
+            "--to",
+            "2500ms",
+            "--slowest",
+            "3",
+            "--finding",
+            "slow-reader,corked",
+        ];
+        let expected = Filter {
+            connections: vec![3, 7],
+            ports: vec![80..=80, 8000..=8003],
+            pids: vec![12],
+            comms: vec!["curl".to_owned(), "nginx".to_owned()],
+            from_ns: Some(1_500_000_000),
+            to_ns: Some(2_500_000_000),
+            slowest: Some(3),
+            findings: vec![FindingId::SlowReader, FindingId::Corked],
+        };
+        for words in [&["report"][..], &["show"], &["plot", "--figure", "acks"]] {
+            let all = [&["sockscope"], words, &options].concat();
+            let filter = match Arguments::try_parse_from(all).unwrap().command {
+                Command::Report(report) => report.filter,
+                Command::Show(show) => show.filter,
+                Command::Plot(plot) => plot.filter,
+                other => panic!("{other:?}"),
+            };
+            assert_eq!(filter.filter(), expected, "{words:?}");
+        }
+    }
+
+    #[test]
+    fn a_filter_that_cannot_be_meant_is_refused_with_a_way_out() {
+        for (option, value, way_out) in [
+            ("--slowest", "0", "0 connections show nothing"),
+            ("--connection", "redis", "a connection has a number, as in the report"),
+            ("--finding", "slow-raeder", "there is no such finding; did you mean slow-reader?"),
+            ("--finding", "x", "there is no such finding; there are nagle-delayed-ack, "),
+            ("--from", "-1", "-1 seconds cannot be waited: give a positive number"),
+        ] {
+            let parsed = Arguments::try_parse_from(["sockscope", "report", option, value]);
+            let said = parsed.expect_err(value).to_string();
+            assert!(said.lines().next().is_some_and(|line| line.contains(way_out)), "{said}");
+        }
     }
 
     #[test]

@@ -22,6 +22,7 @@ use sockscope_trace::{Hook, HookState, Meta, Ring, SizeLimit};
 use tempfile::TempDir;
 
 use crate::args::{self, FormatArg, HowArgs, PickArgs, Ports, SoLogArg};
+use crate::bundle::What;
 use crate::last_trace::LastTraces;
 use crate::meta_thread::MetaThread;
 use crate::sink::BundleSink;
@@ -58,13 +59,14 @@ pub fn run(run: &args::Run) -> Result<Outcome, Failure> {
         max_records: None,
     };
     let Recorded { records, status, failure, limit, .. } = job.record()?;
+    let what = What { print: run.print, ..What::default() };
     // The records from before a failure have a report as well.
     let outcome = match (&failure, records) {
         (Some(_), 0) => Ok(Outcome::Done),
-        _ => bundle::print(&trace.dir, run.print, None, place.target, || place.open()),
+        _ => bundle::print(&trace.dir, &what, place.target, || place.open()),
     };
     let outcome = match outcome {
-        // Nobody reads it any more, as in `run … 2>&1 | head`: the status of the command still counts.
+        // Its reader has gone, as in `run … 2>&1 | head`: the status of the command still counts.
         Err(error) if error.is_broken_pipe() => Ok(Outcome::Done),
         outcome => outcome,
     };
@@ -86,7 +88,7 @@ struct TracePlace {
     dir: PathBuf,
     /// The folder around it, which is removed in the end; none where `-o` names a folder.
     begun: Option<TempDir>,
-    /// The last traces of the user; why there are none.
+    /// The last traces of the user; the reason where there is no place for them.
     last: Result<LastTraces, String>,
 }
 
