@@ -21,6 +21,7 @@ mod merge;
 mod meta_thread;
 mod others;
 mod plot;
+mod progress;
 mod recording;
 mod sink;
 mod temporary;

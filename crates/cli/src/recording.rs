@@ -25,8 +25,9 @@ use crate::args::{self, FormatArg, HowArgs, PickArgs, Ports, SoLogArg};
 use crate::bundle::What;
 use crate::last_trace::LastTraces;
 use crate::meta_thread::MetaThread;
+use crate::progress::{Progress, Totals, Traffic};
 use crate::sink::BundleSink;
-use crate::terminal::Target;
+use crate::terminal::{self, Target};
 use crate::{bundle, command, temporary};
 
 /// What a kill may cost: records are in transit to the file at most this long.
@@ -476,15 +477,23 @@ impl Job<'_> {
         let mut ends: Option<Instant> = None;
         let mut status = None;
         let shows_progress = child.is_none() && std::io::stderr().is_terminal();
+        sink.traffic = shows_progress.then(Traffic::default);
+        let mut progress = Progress::new(started);
         loop {
             recorder.step(sink)?;
             let now = Instant::now();
             if now - flushed > FLUSH_EVERY {
                 sink.flush()?;
                 flushed = now;
-                if shows_progress {
-                    let missed = sink.lost(recorder.lost()).total();
-                    stderr_part!("\r{} records, {missed} missed ", recorder.records());
+                if let Some(traffic) = &sink.traffic {
+                    let totals = Totals {
+                        records: recorder.records(),
+                        missed: sink.lost(recorder.lost()).total(),
+                        bytes: sink.writer.written(),
+                    };
+                    // One column less: in the last one some terminals begin a new line.
+                    let columns = terminal::width(Target::Stderr) - 1;
+                    stderr_part!("{}", progress.line(now, totals, traffic, columns));
                 }
             }
             if now - described > META_EVERY {

@@ -48,9 +48,14 @@ pub fn options(target: Target) -> Options {
     Options {
         color: target.is_terminal() && !no_color,
         charset: if is_utf8() { Charset::Unicode } else { Charset::Ascii },
-        width: asked_width().or_else(|| target.width()).unwrap_or(WIDTH),
+        width: width(target),
         ..Options::default()
     }
+}
+
+/// Columns of the target; those of an ordinary terminal where nothing says how many there are.
+pub fn width(target: Target) -> usize {
+    asked_width().or_else(|| target.width()).unwrap_or(WIDTH)
 }
 
 /// What `COLUMNS` says, where somebody exported it.
