@@ -201,6 +201,9 @@ pub struct PrintArgs {
     /// Exit with status 1 when there are findings; of `run`, where the command did not fail
     #[arg(long)]
     pub check: bool,
+    /// When text has colours
+    #[arg(long, value_enum, value_name = "WHEN", default_value_t)]
+    pub color: ColorArg,
     /// Text has the time of day (UTC) next to each time
     #[arg(long)]
     pub wall_clock: bool,
@@ -216,6 +219,18 @@ pub enum FormatArg {
     Json,
     /// One row for each flow and stage, base units
     Csv,
+}
+
+/// When text has colours.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum ColorArg {
+    /// On a terminal, unless NO_COLOR is set or TERM is dumb
+    #[default]
+    Auto,
+    /// Always
+    Always,
+    /// Never
+    Never,
 }
 
 /// Which part of a trace to show. Options of different kinds must all match; values of one kind are
@@ -296,6 +311,9 @@ pub struct Show {
     /// What a line is
     #[arg(long, value_enum, default_value_t)]
     pub format: ShowFormat,
+    /// When lines have colours
+    #[arg(long, value_enum, value_name = "WHEN", default_value_t)]
+    pub color: ColorArg,
     /// Lines of text begin with the time of day (UTC)
     #[arg(long)]
     pub wall_clock: bool,
@@ -404,6 +422,9 @@ pub struct Demo {
     /// Calls to make
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub calls: u32,
+    /// When text has colours
+    #[arg(long, value_enum, value_name = "WHEN", default_value_t)]
+    pub color: ColorArg,
     /// Internal: the client and server of the demonstration.
     #[arg(long, hide = true)]
     pub traffic: Option<String>,

@@ -40,7 +40,7 @@ pub fn show(arguments: &args::Show) -> Result<(), Failure> {
     let options = Options {
         flow: arguments.flow.map(FlowId),
         wall_clock,
-        ..terminal::options(Target::Stdout)
+        ..terminal::options(Target::Stdout, arguments.color)
     };
     let options = ShowOptions {
         start_ns: Some(stores.start_ns),
@@ -79,7 +79,7 @@ pub fn print(
     let print = what.print;
     let (analysis, origin, shown) = analyze_part(dir, &what.filter)?;
     let wall_clock = wall_clock(print.wall_clock, &origin)?;
-    let options = terminal::options(target);
+    let options = terminal::options(target, print.color);
     let options = Options { flow: what.flow, shown, wall_clock, ..options };
     let report = Report { origin: &origin, analysis: &analysis, options: &options };
     if print.format == FormatArg::Csv {

@@ -7,6 +7,8 @@ use std::path::Path;
 use rustix::termios::tcgetwinsize;
 use sockscope_report::{Charset, Options};
 
+use crate::args::ColorArg;
+
 /// Columns where nothing says how many there are.
 const WIDTH: usize = 80;
 
@@ -43,10 +45,13 @@ impl Target {
 }
 
 /// Report options for the target as it is now.
-pub fn options(target: Target) -> Options {
-    let no_color = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+pub fn options(target: Target, color: ColorArg) -> Options {
     Options {
-        color: target.is_terminal() && !no_color,
+        color: match color {
+            ColorArg::Always => true,
+            ColorArg::Never => false,
+            ColorArg::Auto => target.is_terminal() && takes_color(),
+        },
         charset: if is_utf8() { Charset::Unicode } else { Charset::Ascii },
         width: width(target),
         ..Options::default()
@@ -56,6 +61,12 @@ pub fn options(target: Target) -> Options {
 /// Columns of the target; those of an ordinary terminal where nothing says how many there are.
 pub fn width(target: Target) -> usize {
     asked_width().or_else(|| target.width()).unwrap_or(WIDTH)
+}
+
+/// Whether the user and the terminal want colours (<https://no-color.org>, terminfo(5)).
+fn takes_color() -> bool {
+    let no_color = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    !no_color && env::var_os("TERM").is_none_or(|term| term != "dumb")
 }
 
 /// What `COLUMNS` says, where somebody exported it.

@@ -151,6 +151,40 @@ fn all_filters_together_show_what_each_of_them_does() {
 }
 
 #[test]
+fn colour_is_on_or_off_as_it_is_asked_for() {
+    let bundle = recorded("two-writes");
+    let said = |options: &[&str], variables: &[(&str, &str)]| {
+        let mut program = sockscope();
+        program.args(options).envs(variables.iter().copied());
+        text(&program.output().expect("it was built").stdout)
+    };
+    let has_color = |text: &str| text.contains("\u{1b}[");
+    for command in
+        [&["report", path(&bundle)][..], &["show", path(&bundle)], &["demo", "--recorded"]]
+    {
+        let all = |color: &'static str| [command, &["--color", color]].concat();
+        assert!(has_color(&said(&all("always"), &[("NO_COLOR", "1"), ("TERM", "dumb")])));
+        for color in ["auto", "never"] {
+            assert!(!has_color(&said(&all(color), &[])), "{command:?} {color}");
+        }
+    }
+    assert!(has_color(&on_terminal("report --color auto", &[("TERM", "xterm")])));
+    assert!(!has_color(&on_terminal("report --color never", &[("TERM", "xterm")])));
+    assert!(!has_color(&on_terminal("report", &[("TERM", "dumb")])));
+    assert!(!has_color(&on_terminal("report", &[("TERM", "xterm"), ("NO_COLOR", "1")])));
+}
+
+/// What a command prints of a bundle on a terminal, which `script` makes.
+fn on_terminal(command: &str, variables: &[(&str, &str)]) -> String {
+    let program = env!("CARGO_BIN_EXE_sockscope");
+    let line = format!("{program} {command} {}", path(&recorded("two-writes")));
+    let mut script = Command::new("script");
+    script.args(["-q", "-e", "-c", &line, "/dev/null"]).env_remove("NO_COLOR");
+    script.envs(variables.iter().copied()).stdin(Stdio::null());
+    text(&script.output().expect("script(1)").stdout)
+}
+
+#[test]
 fn the_time_of_day_stands_beside_times_where_it_is_asked_for() {
     let bundle = recorded("two-writes");
     let said = text(&run(["report", path(&bundle), "--wall-clock"]).stdout);
