@@ -107,7 +107,7 @@ fn a_filter_that_leaves_nothing_is_an_error_that_says_what_there_is() {
         (&["--comm", "curl"], "a process named curl: the trace has processes named demo-server"),
         (
             &["--from", "500"],
-            "nothing was recorded from 500 s: the trace lasts from 0.000000 s to 2.1",
+            "nothing was recorded from 500 s: the trace has records from 0.000000 s to 2.1",
         ),
         (&["--from", "2", "--to", "1"], "nothing to show: --to 1 s is not after --from 2 s"),
         (&["--finding", "corked"], "no connection with the finding corked: there are nagle"),
@@ -377,7 +377,7 @@ fn what_is_not_there_is_refused_in_one_line() {
         ),
         (
             vec!["plot", bundle, "--figure", "acks", "--from", "500"],
-            "nothing was recorded from 500 s: the trace lasts from 0.000000 s to 2.1",
+            "nothing was recorded from 500 s: the trace has records from 0.000000 s to 2.1",
         ),
         (vec!["report", bundle, "-o", "/nowhere/report"], "cannot create /nowhere/report"),
     ] {

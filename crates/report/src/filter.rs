@@ -56,7 +56,7 @@ pub enum FilterError {
     NothingThen {
         /// The interval.
         wanted: String,
-        /// What lasts as long, with its verb.
+        /// What has records then, with its verb.
         what: &'static str,
         /// Its first record.
         first_ns: u64,
@@ -196,7 +196,7 @@ impl Filter {
     /// The error of an interval in which nothing was recorded.
     pub fn nothing_then(&self, (first_ns, last_ns): (u64, u64)) -> FilterError {
         let is_whole = self.parts().is_empty();
-        let what = if is_whole { "the trace lasts" } else { "what is chosen lasts" };
+        let what = if is_whole { "the trace has records" } else { "what is chosen has records" };
         let wanted = self.interval().unwrap_or_default();
         FilterError::NothingThen { wanted, what, first_ns, last_ns }
     }
@@ -472,7 +472,7 @@ mod tests {
         let late = filter(Some(500_000_000_000), None).nothing_then((0, 2_600_000_000));
         assert_eq!(
             late.to_string(),
-            "nothing was recorded from 500 s: the trace lasts from 0.000000 s to 2.600000 s after the first record"
+            "nothing was recorded from 500 s: the trace has records from 0.000000 s to 2.600000 s after the first record"
         );
     }
 
