@@ -7,6 +7,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use sockscope_analysis::FindingId;
+use sockscope_probe::RunAs;
+use sockscope_program::failure::Failure;
+use sockscope_program::suggest::did_you_mean;
+use sockscope_report::Filter;
+
+use crate::user;
 
 /// See where every byte waits between the write() that sent it and the read() that got it.
 #[derive(Debug, Parser)]
@@ -20,7 +27,7 @@ pub struct Arguments {
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Record a command's sockets, then print the report.
+    /// Record a command's sockets, then print the report on standard error; exit with the command's status.
     Run(Run),
     /// Record into a trace bundle.
     Record(Record),
@@ -111,6 +118,26 @@ pub struct HowArgs {
     pub no_arguments: bool,
 }
 
+/// As whom the command runs.
+#[derive(Debug, Clone, Default, Args)]
+pub struct UserArgs {
+    /// Run the command as this user, with that user's groups and HOME; without a name, as the user who called
+    /// sudo. Without this option the command runs as the recorder does: under sudo as root
+    #[arg(long, value_name = "NAME|UID", num_args = 0..=1)]
+    user: Option<Option<String>>,
+}
+
+impl UserArgs {
+    /// The user, where the option was given; `caller` is the number of the user who called sudo.
+    ///
+    /// # Errors
+    ///
+    /// When there is no such user, or this process may not become another.
+    pub fn find(&self, caller: Option<&str>) -> Result<Option<RunAs>, Failure> {
+        self.user.as_ref().map(|asked| user::find(asked.as_deref(), caller)).transpose()
+    }
+}
+
 /// `sockscope run`.
 #[derive(Debug, Args)]
 pub struct Run {
@@ -120,16 +147,20 @@ pub struct Run {
     /// How to record.
     #[command(flatten)]
     pub how: HowArgs,
-    /// Keep the trace bundle in this folder; one that is there is kept as DIR.old
+    /// As whom.
+    #[command(flatten)]
+    pub user: UserArgs,
+    /// Keep the trace bundle in this folder; one that is there is kept as DIR.old. Without this option the
+    /// trace is kept until the next run, for `sockscope report`, `show` and `plot`
     #[arg(short, long, value_name = "DIR")]
     pub output: Option<PathBuf>,
     /// How to print.
     #[command(flatten)]
     pub print: PrintArgs,
-    /// Exit with the command's status where it failed: 128 and the number of the signal that ended it,
-    /// if one did
-    #[arg(long)]
-    pub exit_status: bool,
+    /// Write the report to this file; - is standard output, where what the command prints then goes to
+    /// standard error. Without this option text goes to standard error, and json and csv to -
+    #[arg(long, value_name = "FILE")]
+    pub report: Option<PathBuf>,
     /// The command and its arguments
     #[arg(last = true, required = true, value_name = "CMD")]
     pub command: Vec<OsString>,
@@ -144,6 +175,9 @@ pub struct Record {
     /// How to record.
     #[command(flatten)]
     pub how: HowArgs,
+    /// As whom.
+    #[command(flatten)]
+    pub user: UserArgs,
     /// Folder of the trace bundle; one that is there is kept as DIR.old
     #[arg(short, long, value_name = "DIR", default_value = "trace.sockscope")]
     pub output: PathBuf,
@@ -161,13 +195,18 @@ pub struct Record {
 /// How to print a report.
 #[derive(Debug, Clone, Copy, Default, Args)]
 pub struct PrintArgs {
-    /// Form of the report; with json and csv it is alone on standard output, where what a command of `run`
-    /// prints goes to standard error
+    /// Form of the report
     #[arg(long, value_enum, default_value_t)]
     pub format: FormatArg,
-    /// Exit with status 1 when there are findings
+    /// Exit with status 1 when there are findings; of `run`, where the command did not fail
     #[arg(long)]
     pub check: bool,
+    /// When text has colours
+    #[arg(long, value_enum, value_name = "WHEN", default_value_t)]
+    pub color: ColorArg,
+    /// Text has the time of day (UTC) next to each time
+    #[arg(long)]
+    pub wall_clock: bool,
 }
 
 /// Form of a report.
@@ -184,11 +223,71 @@ pub enum FormatArg {
     CsvRequests,
 }
 
+/// When text has colours.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum ColorArg {
+    /// On a terminal, unless NO_COLOR is set or TERM is dumb
+    #[default]
+    Auto,
+    /// Always
+    Always,
+    /// Never
+    Never,
+}
+
+/// Which part of a trace to show. Options of different kinds must all match; values of one kind are
+/// alternatives.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Which part of the trace")]
+pub struct FilterArgs {
+    /// Connection by its number in the report (several: repeat, or 3,7)
+    #[arg(long, value_name = "N", value_parser = connection, value_delimiter = ',', allow_negative_numbers = true)]
+    connection: Vec<u32>,
+    /// Connections with this port at either end: 80,443 or 8000-8003 (or repeat)
+    #[arg(long, value_name = "N", value_parser = ports, value_delimiter = ',', allow_negative_numbers = true)]
+    port: Vec<Ports>,
+    /// Connections of this process (several: repeat, or 12,34)
+    #[arg(long, value_name = "PID", value_parser = process, value_delimiter = ',', allow_negative_numbers = true)]
+    pid: Vec<u32>,
+    /// Connections of processes with this name, as the report has it (several: repeat)
+    #[arg(long, value_name = "NAME")]
+    comm: Vec<String>,
+    /// From this time on: seconds after the trace's first record, as all output has them
+    #[arg(long, value_name = "S", value_parser = seconds, allow_negative_numbers = true)]
+    from: Option<Duration>,
+    /// Until this time, in seconds after the trace's first record
+    #[arg(long, value_name = "S", value_parser = seconds, allow_negative_numbers = true)]
+    to: Option<Duration>,
+    /// The N connections whose slowest request took longest
+    #[arg(long, value_name = "N", value_parser = some_connections, allow_negative_numbers = true)]
+    slowest: Option<usize>,
+    /// Connections with this finding, as slow-reader, and this finding alone (several: repeat)
+    #[arg(long, value_name = "ID", value_parser = finding, value_delimiter = ',')]
+    finding: Vec<FindingId>,
+}
+
+impl FilterArgs {
+    /// The filter of these options.
+    pub fn filter(&self) -> Filter {
+        let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        Filter {
+            connections: self.connection.clone(),
+            ports: self.port.iter().map(|ports| ports.0.clone()).collect(),
+            pids: self.pid.clone(),
+            comms: self.comm.clone(),
+            from_ns: self.from.map(ns),
+            to_ns: self.to.map(ns),
+            slowest: self.slowest,
+            findings: self.finding.clone(),
+        }
+    }
+}
+
 /// `sockscope report`.
 #[derive(Debug, Args)]
 pub struct Report {
-    /// Folder of the trace bundle
-    pub dir: PathBuf,
+    /// Folder of the trace bundle; without it, that of the last trace that was recorded
+    pub dir: Option<PathBuf>,
     /// How to print.
     #[command(flatten)]
     pub print: PrintArgs,
@@ -198,19 +297,31 @@ pub struct Report {
     /// Write to this file; - is standard output
     #[arg(short, long, value_name = "FILE", default_value = "-")]
     pub output: PathBuf,
+    /// Which part of the trace.
+    #[command(flatten)]
+    pub filter: FilterArgs,
 }
 
 /// `sockscope show`.
 #[derive(Debug, Args)]
 pub struct Show {
-    /// Folder of the trace bundle
-    pub dir: PathBuf,
+    /// Folder of the trace bundle; without it, that of the last trace that was recorded
+    pub dir: Option<PathBuf>,
     /// Only this flow
     #[arg(long, value_name = "N", value_parser = flow, allow_negative_numbers = true)]
     pub flow: Option<u32>,
     /// What a line is
     #[arg(long, value_enum, default_value_t)]
     pub format: ShowFormat,
+    /// When lines have colours
+    #[arg(long, value_enum, value_name = "WHEN", default_value_t)]
+    pub color: ColorArg,
+    /// Lines of text begin with the time of day (UTC)
+    #[arg(long)]
+    pub wall_clock: bool,
+    /// Which part of the trace.
+    #[command(flatten)]
+    pub filter: FilterArgs,
 }
 
 /// What a line of `show` is.
@@ -226,21 +337,15 @@ pub enum ShowFormat {
 /// `sockscope plot`.
 #[derive(Debug, Args)]
 pub struct Plot {
-    /// Folder of the trace bundle
-    pub dir: PathBuf,
+    /// Folder of the trace bundle; without it, that of the last trace that was recorded
+    pub dir: Option<PathBuf>,
     /// Which picture: packet-trace, queue-length, queue-delay, protocol-delay, acks, time-sequence,
     /// sequence or layers
     #[arg(long, value_name = "NAME")]
     pub figure: String,
-    /// The flow to draw; without it, the one that carried most bytes
+    /// The flow to draw; without it, the one of those to show that carried most bytes
     #[arg(long, value_name = "N", value_parser = flow, allow_negative_numbers = true)]
     pub flow: Option<u32>,
-    /// Start of the picture, seconds after the trace's first record, as in the report
-    #[arg(long, value_name = "S", value_parser = seconds, allow_negative_numbers = true)]
-    pub from: Option<Duration>,
-    /// End of the picture, seconds after the trace's first record
-    #[arg(long, value_name = "S", value_parser = seconds, allow_negative_numbers = true)]
-    pub to: Option<Duration>,
     /// Width in pixels
     #[arg(long, value_name = "PX", default_value_t = 800)]
     pub width: u32,
@@ -250,6 +355,9 @@ pub struct Plot {
     /// Write to this file; - is standard output
     #[arg(short, long, value_name = "FILE", default_value = "-")]
     pub output: PathBuf,
+    /// Which part of the trace.
+    #[command(flatten)]
+    pub filter: FilterArgs,
 }
 
 /// `sockscope doctor`.
@@ -316,6 +424,9 @@ pub struct Demo {
     /// Calls to make
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub calls: u32,
+    /// When text has colours
+    #[arg(long, value_enum, value_name = "WHEN", default_value_t)]
+    pub color: ColorArg,
     /// Internal: the client and server of the demonstration.
     #[arg(long, hide = true)]
     pub traffic: Option<String>,
@@ -362,6 +473,29 @@ fn address(text: &str) -> Result<IpAddr, String> {
 
 fn process(text: &str) -> Result<u32, String> {
     text.parse().map_err(|_| "a process has a number, as in /proc; --comm takes a name".to_owned())
+}
+
+fn connection(text: &str) -> Result<u32, String> {
+    text.parse().map_err(|_| "a connection has a number, as in the report: 3".to_owned())
+}
+
+fn some_connections(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(0) => Err("0 connections show nothing: give 1 or more".to_owned()),
+        Ok(connections) => Ok(connections),
+        Err(_) => Err(format!("{text} is not a number of connections")),
+    }
+}
+
+fn finding(text: &str) -> Result<FindingId, String> {
+    let named = FindingId::ALL.into_iter().find(|id| id.name() == text);
+    named.ok_or_else(|| {
+        let names = FindingId::ALL.map(FindingId::name);
+        match did_you_mean(text, names).as_str() {
+            "" => format!("there is no such finding; there are {}", names.join(", ")),
+            meant => format!("there is no such finding{meant}"),
+        }
+    })
 }
 
 fn flow(text: &str) -> Result<u32, String> {
@@ -511,6 +645,65 @@ mod tests {
     }
 
     #[test]
+    fn every_command_that_reads_a_trace_has_the_same_filter() {
+        let options = [
+            "--connection",
+            "3,7",
+            "--port",
+            "80,8000-8003",
+            "--pid",
+            "12",
+            "--comm",
+            "curl",
+            "--comm",
+            "nginx",
+            "--from",
+            "1.5",
+            "--to",
+            "2500ms",
+            "--slowest",
+            "3",
+            "--finding",
+            "slow-reader,corked",
+        ];
+        let expected = Filter {
+            connections: vec![3, 7],
+            ports: vec![80..=80, 8000..=8003],
+            pids: vec![12],
+            comms: vec!["curl".to_owned(), "nginx".to_owned()],
+            from_ns: Some(1_500_000_000),
+            to_ns: Some(2_500_000_000),
+            slowest: Some(3),
+            findings: vec![FindingId::SlowReader, FindingId::Corked],
+        };
+        for words in [&["report"][..], &["show"], &["plot", "--figure", "acks"]] {
+            let all = [&["sockscope"], words, &options].concat();
+            let filter = match Arguments::try_parse_from(all).unwrap().command {
+                Command::Report(report) => report.filter,
+                Command::Show(show) => show.filter,
+                Command::Plot(plot) => plot.filter,
+                other => panic!("{other:?}"),
+            };
+            assert_eq!(filter.filter(), expected, "{words:?}");
+        }
+    }
+
+    #[test]
+    fn a_filter_that_cannot_be_meant_is_refused_with_a_way_out() {
+        for (option, value, way_out) in [
+            ("--slowest", "0", "0 connections show nothing"),
+            ("--connection", "redis", "a connection has a number, as in the report"),
+            ("--finding", "slow-raeder", "there is no such finding; did you mean slow-reader?"),
+            ("--finding", "x", "there is no such finding; there are nagle-delayed-ack, "),
+            ("--from", "-1", "-1 seconds cannot be waited: give a positive number"),
+        ] {
+            let parsed = Arguments::try_parse_from(["sockscope", "report", option, value]);
+            let said = parsed.expect_err(value).to_string();
+            assert!(said.lines().next().is_some_and(|line| line.contains(way_out)), "{said}");
+        }
+    }
+
+    #[test]
     fn a_figure_may_begin_at_0() {
         let plot = ["sockscope", "plot", "x", "--figure", "acks", "--from", "0", "--to", "1"];
         assert!(Arguments::try_parse_from(plot).is_ok());
@@ -536,6 +729,21 @@ mod tests {
                 assert_eq!(rest.arguments, words);
             }
         }
+    }
+
+    #[test]
+    fn a_user_has_a_name_or_is_the_caller_of_sudo() {
+        let user = |words: &[&str]| {
+            let all = [&["sockscope", "run"], words, &["--", "id", "-u"]].concat();
+            let Command::Run(run) = Arguments::parse_from(all).command else { panic!("not run") };
+            assert_eq!(run.command, ["id", "-u"]);
+            run.user.user
+        };
+        assert_eq!(user(&[]), None);
+        assert_eq!(user(&["--user"]), Some(None));
+        assert_eq!(user(&["--user", "nobody"]), Some(Some("nobody".to_owned())));
+        assert_eq!(user(&["--user=7", "--calls"]), Some(Some("7".to_owned())));
+        assert_eq!(user(&["--user", "--calls"]), Some(None));
     }
 
     #[test]

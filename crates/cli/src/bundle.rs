@@ -5,30 +5,49 @@ use std::path::Path;
 
 use sockscope_analysis::{Analysis, Stores};
 use sockscope_program::failure::Failure;
-use sockscope_program::loaded::{Loaded, say_notes};
+use sockscope_program::loaded::{Loaded, Purpose, say_notes};
 use sockscope_program::outcome::Outcome;
 use sockscope_program::output::output;
 use sockscope_record::FlowId;
 use sockscope_report::{
-    Csv, CsvRequests, Format, Json, Options, Origin, Report, ShowOptions, Text,
+    Csv, CsvRequests, Filter, Format, Json, Options, Origin, Report, ShowOptions, Shown, Text,
+    WallClock,
 };
 
 use crate::args::{self, FormatArg, PrintArgs, ShowFormat};
-use crate::terminal;
+use crate::last_trace::or_last;
+use crate::terminal::{self, Target};
 
 /// `sockscope report`.
 pub fn report(arguments: &args::Report) -> Result<Outcome, Failure> {
-    print(&arguments.dir, arguments.print, arguments.flow.map(FlowId), &arguments.output)
+    let target = Target::named(&arguments.output);
+    let dir = or_last(arguments.dir.as_deref())?;
+    let what = What {
+        flow: arguments.flow.map(FlowId),
+        filter: arguments.filter.filter(),
+        print: arguments.print,
+    };
+    print(&dir, &what, target, || output(&arguments.output))
 }
 
 /// `sockscope show`.
 pub fn show(arguments: &args::Show) -> Result<(), Failure> {
-    let loaded = Loaded::read(&arguments.dir)?;
+    let dir = or_last(arguments.dir.as_deref())?;
+    let filter = chosen(&dir, &arguments.filter.filter())?;
+    let loaded = Loaded::read_part(&dir, &filter, Purpose::Listing)?;
     say_notes(&loaded.facts.notes);
-    let drop_reasons = loaded.facts.drop_reasons;
-    let stores = loaded.analyzer.into_stores();
-    let options = Options { flow: arguments.flow.map(FlowId), ..terminal::options() };
-    let options = ShowOptions { drop_reasons, ..ShowOptions::from(&options) };
+    let wall_clock = wall_clock(arguments.wall_clock, &loaded.origin)?;
+    let stores = loaded.into_stores();
+    let options = Options {
+        flow: arguments.flow.map(FlowId),
+        wall_clock,
+        ..terminal::options(Target::Stdout, arguments.color)
+    };
+    let options = ShowOptions {
+        start_ns: Some(stores.start_ns),
+        drop_reasons: stores.drop_reasons.clone(),
+        ..ShowOptions::from(&options)
+    };
     let mut out = BufWriter::new(std::io::stdout().lock());
     match arguments.format {
         ShowFormat::Text => {
@@ -42,38 +61,86 @@ pub fn show(arguments: &args::Show) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Prints the report of the bundle in `dir`.
+/// What a report shows, and how.
+#[derive(Debug, Default)]
+pub struct What {
+    /// One flow, or all of those that the filter admits.
+    pub flow: Option<FlowId>,
+    pub filter: Filter,
+    pub print: PrintArgs,
+}
+
+/// Prints the report of the bundle in `dir` to what `open` gives, which is the `target`.
 pub fn print(
     dir: &Path,
-    print: PrintArgs,
-    flow: Option<FlowId>,
-    to: &Path,
+    what: &What,
+    target: Target,
+    open: impl FnOnce() -> Result<Box<dyn Write>, Failure>,
 ) -> Result<Outcome, Failure> {
-    let (analysis, origin) = analyze(dir)?;
-    let is_stdout = to == Path::new("-");
-    let options = terminal::options();
-    let options = Options { flow, color: options.color && is_stdout, ..options };
+    let print = what.print;
+    let (analysis, origin, shown) = analyze_part(dir, &what.filter)?;
+    let wall_clock = wall_clock(print.wall_clock, &origin)?;
+    let options = terminal::options(target, print.color);
+    let options = Options { flow: what.flow, shown, wall_clock, ..options };
     let report = Report { origin: &origin, analysis: &analysis, options: &options };
     if matches!(print.format, FormatArg::Csv | FormatArg::CsvRequests) {
         // Its columns have no room for them.
         say_notes(&analysis.facts.notes);
     }
-    let mut out = output(to)?;
+    let mut out = open()?;
+    if target == Target::Stderr {
+        // The last line of the command may have no end.
+        writeln!(out).map_err(|error| Failure::output(&error))?;
+    }
     format(print.format).write(&report, &mut out)?;
     out.flush().map_err(|error| Failure::output(&error))?;
     let found = analysis.connections.iter().any(|connection| !connection.findings.is_empty());
     Ok(if print.check && found { Outcome::Found } else { Outcome::Done })
 }
 
-/// Reads and analyses a bundle.
-pub fn analyze(dir: &Path) -> Result<(Analysis, Origin), Failure> {
-    let loaded = Loaded::read(dir)?;
-    Ok((loaded.analyzer.finish(loaded.facts), loaded.origin))
+/// The trace's wall clock, where times are to have it.
+fn wall_clock(is_asked: bool, origin: &Origin) -> Result<Option<WallClock>, Failure> {
+    let clock = origin.recorded.as_ref().map(|recorded| recorded.began);
+    match (is_asked, clock) {
+        (false, _) => Ok(None),
+        (true, Some(clock)) => Ok(Some(clock)),
+        (true, None) => {
+            Err(Failure::new("--wall-clock: the trace does not say what time of day it was"))
+        }
+    }
 }
 
-/// Reads a bundle and keeps its records sorted, for figures; says what is not whole.
-pub fn stores(dir: &Path) -> Result<Stores, Failure> {
-    let loaded = Loaded::read(dir)?;
+/// Reads and analyses a bundle.
+pub fn analyze(dir: &Path) -> Result<(Analysis, Origin), Failure> {
+    let (analysis, origin, _) = Loaded::read(dir)?.finish();
+    Ok((analysis, origin))
+}
+
+/// Reads and analyses what the filter leaves of a bundle.
+fn analyze_part(dir: &Path, filter: &Filter) -> Result<(Analysis, Origin, Option<Shown>), Failure> {
+    // Of connections that only the analysis shows the bundle is read again, so that all counts are theirs.
+    let loaded = Loaded::read_part(dir, &chosen(dir, filter)?, Purpose::Analysis)?;
+    let (mut analysis, origin, shown) = loaded.finish();
+    Filter { findings: filter.findings.clone(), ..Filter::default() }.narrow(&mut analysis)?;
+    let shown = shown.map(|shown| Shown { words: filter.words().unwrap_or_default(), ..shown });
+    Ok((analysis, origin, shown))
+}
+
+/// The filter with the numbers of the connections, where it chooses them by what the analysis finds.
+pub fn chosen(dir: &Path, filter: &Filter) -> Result<Filter, Failure> {
+    if !filter.needs_analysis() {
+        return Ok(filter.clone());
+    }
+    let (mut analysis, _, _) = Loaded::read_part(dir, filter, Purpose::Analysis)?.finish();
+    filter.narrow(&mut analysis)?;
+    let numbers = analysis.connections.iter().map(|connection| connection.connection.id.0);
+    let (from_ns, to_ns) = (filter.from_ns, filter.to_ns);
+    Ok(Filter { connections: numbers.collect(), from_ns, to_ns, ..Filter::default() })
+}
+
+/// Reads what the filter admits of a bundle and keeps its records sorted, for figures; says what is not whole.
+pub fn stores(dir: &Path, filter: &Filter) -> Result<Stores, Failure> {
+    let loaded = Loaded::read_part(dir, filter, Purpose::Listing)?;
     say_notes(&loaded.facts.notes);
     Ok(loaded.into_stores())
 }

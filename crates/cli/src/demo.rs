@@ -10,8 +10,9 @@ use sockscope_analysis::Analysis;
 use sockscope_program::failure::Failure;
 use sockscope_report::{Format, Report, Text, compare};
 
-use crate::args::{self, HowArgs, PickArgs};
+use crate::args::{self, ColorArg, HowArgs, PickArgs};
 use crate::recording::{CommandOutput, Job};
+use crate::terminal::Target;
 use crate::{bundle, temporary, terminal};
 
 /// The message of the demonstration: a header, then a body, in two writes or in one.
@@ -68,7 +69,11 @@ pub fn demo(arguments: &args::Demo) -> Result<(), Failure> {
             record(name, arguments.calls, &temporary.path().join(name))?;
         }
     }
-    tell(temporary.path(), if is_recorded { RECORDED_CALLS } else { arguments.calls })
+    tell(
+        temporary.path(),
+        arguments.color,
+        if is_recorded { RECORDED_CALLS } else { arguments.calls },
+    )
 }
 
 /// Records this program's own client and server.
@@ -87,6 +92,7 @@ fn record(kind: &str, calls: u32, dir: &Path) -> Result<(), Failure> {
         pick: &PickArgs::default(),
         how: HowArgs::default(),
         command: &command,
+        run_as: None,
         stdout: CommandOutput::Stdout,
         dir,
         duration: None,
@@ -106,8 +112,8 @@ fn record(kind: &str, calls: u32, dir: &Path) -> Result<(), Failure> {
 }
 
 /// The story: before, why, after.
-fn tell(dir: &Path, calls: u32) -> Result<(), Failure> {
-    let options = terminal::options();
+fn tell(dir: &Path, color: ColorArg, calls: u32) -> Result<(), Failure> {
+    let options = terminal::options(Target::Stdout, color);
     let mut out = BufWriter::new(std::io::stdout().lock());
     writeln!(
         out,

@@ -1,7 +1,7 @@
 //! The program `sockscope`: see where every byte waits between `write()` and `read()`.
 //!
 //! Results go to standard output, messages to standard error. Exit status: 0 done, 1 `--check` found
-//! something, 2 an error, which one line names; with `run --exit-status`, that of a command that failed.
+//! something, 2 an error, which one line names; of `run`, the status of a command that failed.
 
 // It panics on a write error: use `stderr!`.
 #![deny(clippy::print_stderr)]
@@ -16,16 +16,19 @@ mod convert;
 mod demo;
 mod doctor;
 mod hand_over;
+mod last_trace;
 mod merge;
 mod meta_thread;
 mod others;
 mod plot;
+mod progress;
 mod recording;
 mod sink;
 mod temporary;
 mod terminal;
 #[cfg(test)]
 mod usage_error_tests;
+mod user;
 
 use std::process::ExitCode;
 

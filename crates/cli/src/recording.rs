@@ -1,27 +1,33 @@
 //! `sockscope run` and `sockscope record`: probes into a bundle.
 
 use std::ffi::OsString;
-use std::fs;
-use std::io::IsTerminal;
+use std::fs::{self, File};
+use std::io::{BufWriter, IsTerminal, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use sockscope_probe::{
-    Cgroup, HookReport, Options, Pick, Priority, Recorder, SoLog, Summary, When, spawn,
+    Cgroup, HookReport, Options, Pick, Priority, Recorder, RunAs, SoLog, Summary, When, spawn,
 };
 use sockscope_program::failure::Failure;
 use sockscope_program::machine;
 use sockscope_program::outcome::Outcome;
-use sockscope_program::output_dir::OutputDir;
+use sockscope_program::output::output;
+use sockscope_program::output_dir::{OutputDir, empty, open_output};
 use sockscope_program::signals::StopSignals;
 use sockscope_record::{LossCounts, counted};
 use sockscope_trace::{Hook, HookState, Meta, Ring, SizeLimit};
+use tempfile::TempDir;
 
 use crate::args::{self, FormatArg, HowArgs, PickArgs, Ports, SoLogArg};
+use crate::bundle::What;
+use crate::last_trace::LastTraces;
 use crate::meta_thread::MetaThread;
+use crate::progress::{Progress, Totals, Traffic};
 use crate::sink::BundleSink;
+use crate::terminal::{self, Target};
 use crate::{bundle, command, temporary};
 
 /// What a kill may cost: records are in transit to the file at most this long.
@@ -40,53 +46,155 @@ const COMMAND_PATIENCE: Duration = Duration::from_secs(3);
 
 /// Records the command, prints the report.
 pub fn run(run: &args::Run) -> Result<Outcome, Failure> {
-    let temporary = temporary::folder()?;
-    let dir = run.output.clone().unwrap_or_else(|| temporary.path().join("run.sockscope"));
+    let run_as = run.user.find(sudo_caller().as_deref())?;
+    let place = ReportPlace::of(run)?;
+    let trace = TracePlace::of(run)?;
     let job = Job {
         pick: &run.pick,
         how: run.how,
         command: &run.command,
-        stdout: match run.print.format {
-            FormatArg::Text => CommandOutput::Stdout,
-            // There the report is alone, for the program that reads it.
-            FormatArg::Json | FormatArg::Csv | FormatArg::CsvRequests => CommandOutput::Stderr,
-        },
-        dir: &dir,
+        run_as: run_as.as_ref(),
+        stdout: place.of_command(),
+        dir: &trace.dir,
         duration: None,
         max_records: None,
     };
     let Recorded { records, status, failure, limit, .. } = job.record()?;
+    let what = What { print: run.print, ..What::default() };
     // The records from before a failure have a report as well.
     let outcome = match (&failure, records) {
         (Some(_), 0) => Ok(Outcome::Done),
-        _ => bundle::print(&dir, run.print, None, Path::new("-")),
+        _ => bundle::print(&trace.dir, &what, place.target, || place.open()),
     };
+    let outcome = match outcome {
+        // Its reader has gone, as in `run … 2>&1 | head`: the status of the command still counts.
+        Err(error) if error.is_broken_pipe() => Ok(Outcome::Done),
+        outcome => outcome,
+    };
+    if failure.is_none() && outcome.is_ok() {
+        trace.keep(records, limit);
+    }
     // Below the report, however long that is.
     tell_failure(status);
     if let Some(failure) = failure {
         return Err(failure);
     }
     let outcome = outcome?;
-    if let Some(kept) = &run.output {
-        let kept = kept.display();
-        let figures = match records {
-            0 => String::new(),
-            _ => format!("; see also: {} plot {kept} --figure queue-length", reader()),
+    let code = status.map_or(0, command::exit_code);
+    Ok(if code > 0 { Outcome::OfCommand(code) } else { outcome })
+}
+
+/// Where the trace of `run` is.
+struct TracePlace {
+    dir: PathBuf,
+    /// The folder around it, which is removed in the end; none where `-o` names a folder.
+    begun: Option<TempDir>,
+    /// The last traces of the user; the reason where there is no place for them.
+    last: Result<LastTraces, String>,
+}
+
+impl TracePlace {
+    /// The folder that `-o` names, or one among the last traces; where there is no place for these, one among
+    /// the temporary files.
+    fn of(run: &args::Run) -> Result<Self, Failure> {
+        let last = LastTraces::of_user();
+        if let Some(dir) = &run.output {
+            return Ok(Self { dir: dir.clone(), begun: None, last });
+        }
+        let begun = last.and_then(|traces| match traces.begin() {
+            Ok(begun) => Ok((begun, traces)),
+            Err(error) => Err(error.to_string()),
+        });
+        let (begun, last) = match begun {
+            Ok((begun, traces)) => (begun, Ok(traces)),
+            Err(reason) => (temporary::folder()?, Err(reason)),
         };
-        stderr!("sockscope: the trace is in {kept}{}{figures}", ended_by(limit));
-    } else if limit.is_some() {
-        stderr!("sockscope: the recording{}", ended_by(limit).trim_start_matches(','));
+        Ok(Self { dir: begun.path().join("run.sockscope"), begun: Some(begun), last })
     }
-    let code = status.filter(|_| run.exit_status).map(command::exit_code);
-    Ok(code.filter(|code| *code > 0).map_or(outcome, Outcome::OfCommand))
+
+    /// Keeps the trace of so many records, where it has a place, and says how to read it.
+    fn keep(self, records: u64, limit: Option<&str>) {
+        let (ended, reader) = (ended_by(limit), reader());
+        let figures = |dir: &str| match records {
+            0 => String::new(),
+            _ => format!("; see also: {reader} plot {dir}--figure queue-length"),
+        };
+        match (&self.begun, &self.last) {
+            (None, last) => {
+                let dir = self.dir.display();
+                stderr!("sockscope: the trace is in {dir}{ended}{}", figures(&format!("{dir} ")));
+                name_last(last, &self.dir);
+            }
+            (Some(_), Ok(last)) => match last.keep(&self.dir) {
+                Ok(_) => {
+                    let ended = limit.map(|_| format!("{ended},")).unwrap_or_default();
+                    stderr!(
+                        "sockscope: the trace{ended} is kept until the next run{}",
+                        figures("")
+                    );
+                }
+                Err(error) => stderr!("sockscope: the trace{ended} is not kept: {error}"),
+            },
+            (Some(_), Err(reason)) => {
+                stderr!("sockscope: the trace{ended} is not kept ({reason}): -o DIR keeps it");
+            }
+        }
+    }
+}
+
+/// Remembers the trace in `dir` as the last one. Without it commands need the name of the folder, as before.
+fn name_last(last: &Result<LastTraces, String>, dir: &Path) {
+    if let Ok(last) = last {
+        let _ = last.name(dir);
+    }
+}
+
+/// Where the report of `run` goes, and with that what the command prints.
+struct ReportPlace {
+    target: Target,
+    file: Option<File>,
+}
+
+impl ReportPlace {
+    /// Opens a file before the command starts, so that a name that cannot be written costs no run of it.
+    fn of(run: &args::Run) -> Result<Self, Failure> {
+        let target = match (&run.report, run.print.format) {
+            (Some(path), _) => Target::named(path),
+            (None, FormatArg::Text) => Target::Stderr,
+            (None, FormatArg::Json | FormatArg::Csv | FormatArg::CsvRequests) => Target::Stdout,
+        };
+        let file = run.report.as_deref().filter(|_| target == Target::File);
+        Ok(Self { target, file: file.map(open_output).transpose()? })
+    }
+
+    /// Standard output belongs to the command, unless the report goes there, for the program that reads it.
+    fn of_command(&self) -> CommandOutput {
+        if self.target == Target::Stdout { CommandOutput::Stderr } else { CommandOutput::Stdout }
+    }
+
+    fn open(&self) -> Result<Box<dyn Write>, Failure> {
+        let Some(file) = &self.file else {
+            return match self.target {
+                Target::Stderr => Ok(Box::new(BufWriter::new(std::io::stderr()))),
+                _ => output(Path::new("-")),
+            };
+        };
+        empty(file)?;
+        Ok(Box::new(BufWriter::new(file.try_clone()?)))
+    }
 }
 
 /// Records into a bundle that is kept.
 pub fn record(record: &args::Record) -> Result<(), Failure> {
+    let run_as = record.user.find(sudo_caller().as_deref())?;
+    if run_as.is_some() && record.command.is_empty() {
+        return Err(Failure::new("--user is the user of a command: give one after --"));
+    }
     let job = Job {
         pick: &record.pick,
         how: record.how,
         command: &record.command,
+        run_as: run_as.as_ref(),
         stdout: CommandOutput::Stdout,
         dir: &record.output,
         duration: record.duration,
@@ -97,6 +205,7 @@ pub fn record(record: &args::Record) -> Result<(), Failure> {
     if let Some(failure) = failure {
         return Err(failure);
     }
+    name_last(&LastTraces::of_user(), &record.output);
     let dir = record.output.display();
     stderr!(
         "sockscope: {}, {missed} missed{}, in {dir}{}; see it: {} report {dir}",
@@ -176,6 +285,8 @@ pub struct Job<'a> {
     pub pick: &'a PickArgs,
     pub how: HowArgs,
     pub command: &'a [OsString],
+    /// As whom the command runs; as this process where `None`.
+    pub run_as: Option<&'a RunAs>,
     pub stdout: CommandOutput,
     pub dir: &'a Path,
     pub duration: Option<Duration>,
@@ -221,9 +332,8 @@ impl Job<'_> {
         // for a thread this one waits for the disk.
         let _ = writer.write_by_thread();
         let mut sink = BundleSink::new(writer, self.max_records, limit);
-        let child = group
-            .as_ref()
-            .map(|group| priority.lowered(|| spawn(self.command, group, self.stdout.stdio())));
+        let start = |group| spawn(self.command, group, self.stdout.stdio(), self.run_as);
+        let child = group.as_ref().map(|group| priority.lowered(|| start(group)));
         let child = child.transpose();
         if group.is_none() {
             if !pick.picks_any() && !pick.in_band {
@@ -367,15 +477,23 @@ impl Job<'_> {
         let mut ends: Option<Instant> = None;
         let mut status = None;
         let shows_progress = child.is_none() && std::io::stderr().is_terminal();
+        sink.traffic = shows_progress.then(Traffic::default);
+        let mut progress = Progress::new(started);
         loop {
             recorder.step(sink)?;
             let now = Instant::now();
             if now - flushed > FLUSH_EVERY {
                 sink.flush()?;
                 flushed = now;
-                if shows_progress {
-                    let missed = sink.lost(recorder.lost()).total();
-                    stderr_part!("\r{} records, {missed} missed ", recorder.records());
+                if let Some(traffic) = &sink.traffic {
+                    let totals = Totals {
+                        records: recorder.records(),
+                        missed: sink.lost(recorder.lost()).total(),
+                        bytes: sink.writer.written(),
+                    };
+                    // One column less: in the last one some terminals begin a new line.
+                    let columns = terminal::width(Target::Stderr) - 1;
+                    stderr_part!("{}", progress.line(now, totals, traffic, columns));
                 }
             }
             if now - described > META_EVERY {
@@ -498,8 +616,13 @@ fn so_log(asked: Option<SoLogArg>, pick: &Pick) -> SoLog {
 /// The user who records, or who called sudo.
 fn own_user() -> u32 {
     let user = rustix::process::getuid();
-    let caller = std::env::var("SUDO_UID").ok().and_then(|user| user.parse().ok());
+    let caller = sudo_caller().and_then(|user| user.parse().ok());
     if user.is_root() { caller.unwrap_or(0) } else { user.as_raw() }
+}
+
+/// The number of the user who called sudo.
+fn sudo_caller() -> Option<String> {
+    std::env::var("SUDO_UID").ok()
 }
 
 /// How the user calls the program to read what was recorded: under sudo it belongs to root. It is not

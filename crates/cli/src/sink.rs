@@ -8,6 +8,7 @@ use sockscope_record::{Connection, ConnectionId, Kind, LossCounts, Point, Record
 use sockscope_trace::{BundleWriter, Meta, SizeLimit};
 
 use crate::others::Others;
+use crate::progress::Traffic;
 
 /// Takes records until there are as many as were asked for, or the files are as large; later records are
 /// not in the trace.
@@ -19,6 +20,8 @@ pub struct BundleSink {
     lost: LossCounts,
     known: HashSet<ConnectionId>,
     others: Others,
+    /// What is shown of the traffic while it is recorded, where somebody looks.
+    pub traffic: Option<Traffic>,
 }
 
 impl BundleSink {
@@ -36,6 +39,7 @@ impl BundleSink {
             is_limited,
             lost: LossCounts::default(),
             known: HashSet::new(),
+            traffic: None,
             others: Others::new(records_max, size_max.map(|limit| limit.bytes())),
         };
         sink.look_at_disk();
@@ -122,6 +126,9 @@ impl BundleSink {
         let taken = usize::try_from(self.room()).unwrap_or(usize::MAX).min(records.len());
         let before = self.writer.records();
         self.writer.append(&records[..taken])?;
+        if let Some(traffic) = &mut self.traffic {
+            traffic.records(&records[..taken]);
+        }
         let taken = usize::try_from(self.writer.records() - before).unwrap_or(usize::MAX);
         Ok(&records[..taken])
     }
@@ -169,6 +176,9 @@ impl Sink for BundleSink {
         if self.records_max.is_some() {
             self.known.insert(connection.id);
         }
+        if let Some(traffic) = &mut self.traffic {
+            traffic.connection(connection);
+        }
         let told = self.others.memberships();
         let written = self.writer.connection(connection).map_err(Failure::from);
         let written = written.and_then(|()| self.append(&told).map(drop));
@@ -182,6 +192,9 @@ impl Sink for BundleSink {
     fn complete(&mut self, connection: ConnectionId) {
         self.known.remove(&connection);
         self.others.remove(connection);
+        if let Some(traffic) = &mut self.traffic {
+            traffic.complete(connection);
+        }
         self.writer.complete(connection);
     }
 }

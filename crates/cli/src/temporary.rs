@@ -19,11 +19,15 @@ const PROCESSES: &str = "/proc";
 /// A folder of our own among the system's temporary files, after removing what is left of those whose
 /// owner was killed.
 pub fn folder() -> io::Result<TempDir> {
-    let root = std::env::temp_dir();
+    folder_in(&std::env::temp_dir())
+}
+
+/// The same in the folder `root`.
+pub fn folder_in(root: &Path) -> io::Result<TempDir> {
     let prefix = format!("{PREFIX}{}-", namespace());
     let owned = format!("{prefix}{}-", std::process::id());
-    let folder = tempfile::Builder::new().prefix(&owned).tempdir_in(&root)?;
-    remove_stale(&root, Path::new(PROCESSES), &prefix, fs::metadata(folder.path())?.uid());
+    let folder = tempfile::Builder::new().prefix(&owned).tempdir_in(root)?;
+    remove_stale(root, Path::new(PROCESSES), &prefix, fs::metadata(folder.path())?.uid());
     Ok(folder)
 }
 

@@ -2,33 +2,76 @@
 
 use std::env;
 use std::io::IsTerminal;
+use std::path::Path;
 
+use rustix::termios::tcgetwinsize;
 use sockscope_report::{Charset, Options};
+
+use crate::args::ColorArg;
 
 /// Columns where nothing says how many there are.
 const WIDTH: usize = 80;
 
-/// Report options for standard output as it is now.
-pub fn options() -> Options {
-    let is_terminal = std::io::stdout().is_terminal();
-    let no_color = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+/// Where text goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Target {
+    Stdout,
+    Stderr,
+    File,
+}
+
+impl Target {
+    /// The target that a name means: `-` is standard output.
+    pub fn named(path: &Path) -> Self {
+        if path == Path::new("-") { Self::Stdout } else { Self::File }
+    }
+
+    fn is_terminal(self) -> bool {
+        match self {
+            Self::Stdout => std::io::stdout().is_terminal(),
+            Self::Stderr => std::io::stderr().is_terminal(),
+            Self::File => false,
+        }
+    }
+
+    /// Columns of the terminal, as it says itself.
+    fn width(self) -> Option<usize> {
+        let size = match self {
+            Self::Stdout | Self::File => tcgetwinsize(std::io::stdout()),
+            Self::Stderr => tcgetwinsize(std::io::stderr()),
+        };
+        Some(usize::from(size.ok()?.ws_col)).filter(|columns| *columns > 0)
+    }
+}
+
+/// Report options for the target as it is now.
+pub fn options(target: Target, color: ColorArg) -> Options {
     Options {
-        color: is_terminal && !no_color,
+        color: match color {
+            ColorArg::Always => true,
+            ColorArg::Never => false,
+            ColorArg::Auto => target.is_terminal() && takes_color(),
+        },
         charset: if is_utf8() { Charset::Unicode } else { Charset::Ascii },
-        width: asked_width().or_else(own_width).unwrap_or(WIDTH),
+        width: width(target),
         ..Options::default()
     }
+}
+
+/// Columns of the target; those of an ordinary terminal where nothing says how many there are.
+pub fn width(target: Target) -> usize {
+    asked_width().or_else(|| target.width()).unwrap_or(WIDTH)
+}
+
+/// Whether the user and the terminal want colours (<https://no-color.org>, terminfo(5)).
+fn takes_color() -> bool {
+    let no_color = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    !no_color && env::var_os("TERM").is_none_or(|term| term != "dumb")
 }
 
 /// What `COLUMNS` says, where somebody exported it.
 fn asked_width() -> Option<usize> {
     env::var("COLUMNS").ok()?.parse().ok().filter(|columns| *columns > 0)
-}
-
-/// What the terminal says of itself.
-fn own_width() -> Option<usize> {
-    let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok()?;
-    Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
 }
 
 fn is_utf8() -> bool {

@@ -23,6 +23,186 @@ fn check_tells_a_bundle_with_findings_from_one_without() {
 }
 
 #[test]
+fn without_a_folder_the_last_trace_is_read() {
+    let state = tempfile::tempdir().expect("a folder for the state");
+    let report = |arguments: &[&str]| {
+        let mut report = Command::new(env!("CARGO_BIN_EXE_sockscope"));
+        report.args(arguments).env("XDG_STATE_HOME", state.path()).env("HOME", state.path());
+        report.output().expect("it starts")
+    };
+    let folder = state.path().join("sockscope");
+    fs::create_dir(&folder).expect("it is ours");
+    let bundle = recorded("two-writes");
+    std::os::unix::fs::symlink(&bundle, folder.join("last")).expect("it is ours");
+    for arguments in [&["report"][..], &["show"], &["plot", "--figure", "acks"]] {
+        let output = report(arguments);
+        let stderr = text(&output.stderr);
+        assert_eq!(stderr, format!("sockscope: the last trace, {}\n", path(&bundle)));
+        let named = run(arguments.iter().copied().chain([path(&bundle)]));
+        assert_eq!(output.stdout, named.stdout);
+    }
+    fs::remove_file(folder.join("last")).expect("it is ours");
+    std::os::unix::fs::symlink("/no/such/trace", folder.join("last")).expect("it is ours");
+    assert_refused(&report(&["report"]), "the last trace was in /no/such/trace, and is not there");
+}
+
+#[test]
+fn a_report_of_an_interval_is_that_of_a_recording_of_it() {
+    let bundle = recorded("two-writes");
+    let report = |options: &[&str]| -> Value {
+        let all = [&["report", path(&bundle), "--format", "json"], options].concat();
+        serde_json::from_slice(&run(all).stdout).expect("one document")
+    };
+    let count = |report: &Value| {
+        let findings = report["connections"][0]["findings"].as_array().expect("a list");
+        let stalls = findings.iter().find(|it| it["id"] == "nagle-delayed-ack").expect("it stalls");
+        stalls["count"].as_u64().expect("a number")
+    };
+    let whole = report(&[]);
+    let part = report(&["--from", "0.5", "--to", "1.0"]);
+    // Of 49 stalls of 44 ms those that are whole: one begins before the interval, and one ends after it.
+    assert_eq!((count(&whole), count(&part)), (49, 10));
+    assert_eq!(part["trace"]["duration_ns"], 500_000_000);
+    assert_eq!(part["trace"]["start_ns"], whole["trace"]["start_ns"]);
+    for flow in part["connections"][0]["flows"].as_array().expect("two flows") {
+        for (stage, of_stage) in flow["stages"].as_object().expect("by name") {
+            assert_eq!(of_stage["residue_bytes"], 0, "{stage}");
+        }
+    }
+    let text = text(&run(["report", path(&bundle), "--from", "0.5", "--to", "1s"]).stdout);
+    assert!(text.contains("\nshown    1 of 1 connection: from 0.5 s to 1 s\n"), "{text}");
+    assert!(text.contains("open before the time that is shown"), "{text}");
+    let evidence =
+        text.lines().find(|line| line.trim_start().starts_with("+0.")).expect("evidence");
+    assert!(evidence.trim_start().starts_with("+0.5"), "{evidence}");
+}
+
+#[test]
+fn what_is_shown_has_the_times_of_the_whole_trace() {
+    let bundle = recorded("two-writes");
+    let lines = |options: &[&str]| -> Vec<String> {
+        let said = text(&run([&["show", path(&bundle)], options].concat()).stdout);
+        said.lines().filter(|line| !line.starts_with('#')).map(str::to_owned).collect()
+    };
+    let time = |line: &String| -> f64 {
+        line.split_whitespace().next().and_then(|it| it.parse().ok()).expect("a time")
+    };
+    let whole = lines(&[]);
+    let part = lines(&["--from", "0.5", "--to", "1"]);
+    let expected: Vec<_> = whole.iter().filter(|line| (0.5..=1.0).contains(&time(line))).collect();
+    assert!(!part.is_empty());
+    // But for the time since the line before, which the first one lacks, and the width of the columns.
+    let words = |line: &String| line.split_whitespace().collect::<Vec<_>>().join(" ");
+    let [part, expected] =
+        [part.iter().map(words).collect(), expected.into_iter().map(words).collect()]
+            .map(|lines: Vec<String>| lines[1..].join("\n"));
+    assert_eq!(part, expected);
+    let clock = lines(&["--to", "0", "--wall-clock"]);
+    assert!(clock[0].starts_with("04:43:5"), "{}", clock[0]);
+}
+
+#[test]
+fn a_filter_that_leaves_nothing_is_an_error_that_says_what_there_is() {
+    let bundle = recorded("two-writes");
+    for (options, reason) in [
+        (&["--port", "81"][..], "no connection with port 81: the trace has servers at port 44831"),
+        (&["--connection", "7"], "no connection with number 7: the trace has connections 1"),
+        (&["--comm", "curl"], "a process named curl: the trace has processes named demo-server"),
+        (
+            &["--from", "500"],
+            "nothing was recorded from 500 s: the trace has records from 0.000000 s to 2.1",
+        ),
+        (&["--from", "2", "--to", "1"], "nothing to show: --to 1 s is not after --from 2 s"),
+        (&["--finding", "corked"], "no connection with the finding corked: there are nagle"),
+    ] {
+        for command in [&["report"][..], &["show"], &["plot", "--figure", "acks"]] {
+            let all = [command, &[path(&bundle)], options].concat();
+            assert_refused(&run(all), reason);
+        }
+    }
+}
+
+#[test]
+fn all_filters_together_show_what_each_of_them_does() {
+    let bundle = recorded("two-writes");
+    let options = [
+        "--connection",
+        "1",
+        "--port",
+        "44831",
+        "--comm",
+        "demo-server",
+        "--slowest",
+        "1",
+        "--finding",
+        "nagle-delayed-ack",
+    ];
+    for command in [&["report"][..], &["show"], &["plot", "--figure", "acks"]] {
+        let output = run([command, &[path(&bundle)], &options].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        let whole = run([command, &[path(&bundle)]].concat());
+        match command[0] {
+            "report" => {
+                let said = text(&output.stdout);
+                let shown = "shown    1 of 1 connection: number 1, port 44831, a process named demo-server,";
+                assert!(said.contains(shown), "{said}");
+                assert!(!said.contains("split-message"), "{said}");
+            }
+            _ => assert_eq!(output.stdout, whole.stdout, "{command:?}"),
+        }
+    }
+}
+
+#[test]
+fn colour_is_on_or_off_as_it_is_asked_for() {
+    let bundle = recorded("two-writes");
+    let said = |options: &[&str], variables: &[(&str, &str)]| {
+        let mut program = sockscope();
+        program.args(options).envs(variables.iter().copied());
+        text(&program.output().expect("it was built").stdout)
+    };
+    let has_color = |text: &str| text.contains("\u{1b}[");
+    for command in
+        [&["report", path(&bundle)][..], &["show", path(&bundle)], &["demo", "--recorded"]]
+    {
+        let all = |color: &'static str| [command, &["--color", color]].concat();
+        assert!(has_color(&said(&all("always"), &[("NO_COLOR", "1"), ("TERM", "dumb")])));
+        for color in ["auto", "never"] {
+            assert!(!has_color(&said(&all(color), &[])), "{command:?} {color}");
+        }
+    }
+    assert!(has_color(&on_terminal("report --color auto", &[("TERM", "xterm")])));
+    assert!(!has_color(&on_terminal("report --color never", &[("TERM", "xterm")])));
+    assert!(!has_color(&on_terminal("report", &[("TERM", "dumb")])));
+    assert!(!has_color(&on_terminal("report", &[("TERM", "xterm"), ("NO_COLOR", "1")])));
+}
+
+/// What a command prints of a bundle on a terminal, which `script` makes.
+fn on_terminal(command: &str, variables: &[(&str, &str)]) -> String {
+    let program = env!("CARGO_BIN_EXE_sockscope");
+    let line = format!("{program} {command} {}", path(&recorded("two-writes")));
+    let mut script = Command::new("script");
+    script.args(["-q", "-e", "-c", &line, "/dev/null"]).env_remove("NO_COLOR");
+    script.envs(variables.iter().copied()).stdin(Stdio::null());
+    text(&script.output().expect("script(1)").stdout)
+}
+
+#[test]
+fn the_time_of_day_stands_beside_times_where_it_is_asked_for() {
+    let bundle = recorded("two-writes");
+    let said = text(&run(["report", path(&bundle), "--wall-clock"]).stdout);
+    let evidence =
+        said.lines().find(|line| line.trim_start().starts_with("+0.")).expect("evidence");
+    assert!(evidence.contains(" s 04:43:5"), "{evidence}");
+    let folder = tempfile::tempdir().expect("a folder for temporary files");
+    let capture = folder.path().join("wire.sockscope");
+    let sample = concat!(env!("CARGO_MANIFEST_DIR"), "/../convert/tests/samples/rpc-call.txt");
+    assert!(run(["convert", sample, "-o", path(&capture)]).status.success());
+    let refused = run(["report", path(&capture), "--wall-clock"]);
+    assert_refused(&refused, "--wall-clock: the trace does not say what time of day it was");
+}
+
+#[test]
 fn a_report_goes_to_the_file_that_is_named() {
     let folder = tempfile::tempdir().expect("a folder for temporary files");
     let file = folder.path().join("report.json");
@@ -196,11 +376,11 @@ fn what_is_not_there_is_refused_in_one_line() {
         (vec!["plot", bundle, "--figure", "queue-lenght"], "did you mean queue-length?"),
         (
             vec!["plot", bundle, "--figure", "acks", "--from", "5", "--to", "0.5"],
-            "nothing to show: --to 0.5 is not after --from 5",
+            "nothing to show: --to 0.5 s is not after --from 5 s",
         ),
         (
             vec!["plot", bundle, "--figure", "acks", "--from", "500"],
-            "nothing to show: connection 1 lasts from 0.0",
+            "nothing was recorded from 500 s: the trace has records from 0.000000 s to 2.1",
         ),
         (vec!["report", bundle, "-o", "/nowhere/report"], "cannot create /nowhere/report"),
     ] {

@@ -10,15 +10,16 @@ const HEAD: &str = "\
 # Command line
 
 The help of `sockscope` and of each command; a test keeps this page the same. Results go to standard output, messages
-to standard error. With `NO_COLOR` set there is no colour. `lab` and `vmtp` are the commands of another program,
-[`sockscope-lab`](lab-cli.md), in the same folder or in PATH.
+to standard error. Standard output of `run` belongs to the command, and its report goes to standard error. With
+`NO_COLOR` set there is no colour. `lab` and `vmtp` are the commands of another program, [`sockscope-lab`](lab-cli.md),
+in the same folder or in PATH.
 
 | exit status | meaning |
 |---|---|
 | 0 | done |
-| 1 | `--check`: there are findings; `doctor`: recording does not work here |
+| 1 | `--check`: there are findings, and the command of `run` did not fail; `doctor`: recording does not work here |
 | 2 | an error, which one line on standard error names |
-| others | `run --exit-status`: the status of a command that failed, or 128 and the number of the signal that ended it. It stands for 0 and 1, and may be 1 or 2 itself |
+| others | `run`: the status of a command that failed, or 128 and the number of the signal that ended it. It may be 1 or 2 itself: then a line on standard error names it |
 ";
 
 const SOCKSCOPE: Program = Program {

@@ -37,4 +37,4 @@ pub use priority::Priority;
 pub use programs::{HookReport, Statistics};
 pub use recorder::{Options, Recorder, Sink, Summary, monotonic_ns};
 pub use rights::{Right, missing as missing_right, rights};
-pub use spawn::spawn;
+pub use spawn::{RunAs, spawn};

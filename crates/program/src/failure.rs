@@ -69,6 +69,12 @@ impl From<sockscope_trace::Error> for Failure {
     }
 }
 
+impl From<sockscope_report::FilterError> for Failure {
+    fn from(error: sockscope_report::FilterError) -> Self {
+        Self::new(error.to_string())
+    }
+}
+
 impl From<sockscope_report::ReportError> for Failure {
     fn from(error: sockscope_report::ReportError) -> Self {
         match error {

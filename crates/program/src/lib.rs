@@ -10,6 +10,7 @@
 #[macro_use]
 pub mod stderr;
 
+mod cut;
 pub mod failure;
 pub mod loaded;
 pub mod machine;

@@ -1,11 +1,14 @@
 //! A bundle read into memory, with notes on what is not whole.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
-use sockscope_analysis::{Analyzer, Stores, TraceFacts};
-use sockscope_report::Origin;
+use sockscope_analysis::{Analysis, Analyzer, Stores, TraceFacts};
+use sockscope_record::{ConnectionId, Kind, Record};
+use sockscope_report::{Filter, Origin, Recorded, Shown, WallClock};
 use sockscope_trace::{Bundle, Checker, Meta, Part, Problem, Source};
 
+use crate::cut::Cut;
 use crate::failure::Failure;
 use crate::memory::Needs;
 
@@ -17,24 +20,79 @@ pub struct Loaded {
     pub facts: TraceFacts,
     /// Where the trace comes from.
     pub origin: Origin,
+    /// Which part of the trace it is; `None` for all of it.
+    pub part: Option<TracePart>,
+}
+
+/// Why a part of a trace is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// To analyse it: connections begin with the state that they have at the begin of an interval.
+    Analysis,
+    /// To list its records, and no others.
+    Listing,
+}
+
+/// A part of a trace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TracePart {
+    /// Time of the trace's first record, from which times count.
+    pub start_ns: u64,
+    /// From the begin of the interval to its end, as far as the trace was recorded then.
+    pub duration_ns: u64,
+    /// For the head of a report.
+    pub shown: Shown,
 }
 
 impl Loaded {
     /// Reads everything that is whole; what is not is said in the notes.
     pub fn read(dir: &Path) -> Result<Self, Failure> {
+        Self::read_part(dir, &Filter::default(), Purpose::Analysis)
+    }
+
+    /// Reads what the filter admits before an analysis, of that everything that is whole.
+    ///
+    /// # Errors
+    ///
+    /// When nothing is admitted, or it does not fit into memory, or the bundle cannot be read.
+    pub fn read_part(dir: &Path, filter: &Filter, purpose: Purpose) -> Result<Self, Failure> {
         let bundle = Bundle::open(dir)?;
-        let connections = bundle.connections().len() as u64;
-        let mut needs = Needs::check(dir, bundle.record_rows(), connections)?;
+        let chosen = match filter.words() {
+            None => None,
+            Some(words) => Some(Chosen::find(&bundle, filter, words, purpose)?),
+        };
+        let (rows, connections) = match &chosen {
+            None => (bundle.record_rows(), bundle.connections().len() as u64),
+            Some(chosen) => (chosen.rows, chosen.connections),
+        };
+        let mut needs = Needs::check(dir, rows, connections)?;
+        let (part, mut cut) = chosen.map(|chosen| (chosen.part, chosen.cut)).unzip();
         let mut analyzer = Analyzer::new();
-        for connection in bundle.connections() {
-            analyzer.connection(connection.clone());
-        }
+        let mut taken = 0;
         let mut records = bundle.records()?;
         let mut checker = Checker::new(&bundle);
         while let Some(batch) = records.next_batch()? {
             checker.add(batch);
-            analyzer.push(batch);
-            needs.check_batch(records.rows())?;
+            match &mut cut {
+                None => {
+                    analyzer.push(batch);
+                    taken += batch.len() as u64;
+                }
+                Some(cut) => {
+                    let kept = cut.kept(batch);
+                    analyzer.push(&kept);
+                    taken += kept.len() as u64;
+                }
+            }
+            needs.check_batch(taken)?;
+        }
+        match cut {
+            None => bundle.connections().iter().cloned().for_each(|it| analyzer.connection(it)),
+            Some(cut) => {
+                let (state, connections) = cut.end(bundle.connections());
+                analyzer.push(&state);
+                connections.into_iter().for_each(|it| analyzer.connection(it));
+            }
         }
         needs.check_analysis(analyzer.largest())?;
         let problems = checker.problems(&bundle, &records);
@@ -50,12 +108,95 @@ impl Loaded {
             drop_reasons: meta.drop_reasons.clone(),
             ended_ns: meta.ended_ns,
         };
-        Ok(Self { analyzer, facts, origin: origin(meta) })
+        Ok(Self { analyzer, facts, origin: origin(meta), part })
     }
 
     /// The records sorted, and the names of the reasons in them.
     pub fn into_stores(self) -> Stores {
-        Stores { drop_reasons: self.facts.drop_reasons, ..self.analyzer.into_stores() }
+        let stores = self.analyzer.into_stores();
+        let start_ns = self.part.map_or(stores.start_ns, |part| part.start_ns);
+        Stores { start_ns, drop_reasons: self.facts.drop_reasons, ..stores }
+    }
+
+    /// Analyses it. Times and shares are those of the whole trace, or of the interval.
+    pub fn finish(self) -> (Analysis, Origin, Option<Shown>) {
+        let mut analysis = self.analyzer.finish(self.facts);
+        if let Some(part) = &self.part {
+            analysis.start_ns = part.start_ns;
+            analysis.duration_ns = part.duration_ns;
+        }
+        (analysis, self.origin, self.part.map(|part| part.shown))
+    }
+}
+
+/// What a filter leaves of a bundle, found by reading it once.
+struct Chosen {
+    cut: Cut,
+    part: TracePart,
+    /// Records that stay, at most.
+    rows: u64,
+    /// Connections that stay, at most.
+    connections: u64,
+}
+
+impl Chosen {
+    fn find(
+        bundle: &Bundle,
+        filter: &Filter,
+        words: String,
+        purpose: Purpose,
+    ) -> Result<Self, Failure> {
+        let all = bundle.connections();
+        let admitted = filter.admitted(all)?;
+        let mut times = Times::default();
+        let mut records = bundle.records()?;
+        while let Some(batch) = records.next_batch()? {
+            batch.iter().for_each(|record| times.add(record, &admitted));
+        }
+        let (start_ns, last_ns) = times.whole_ns.unwrap_or_default();
+        let end_ns = bundle.meta().ended_ns.unwrap_or_default().max(last_ns);
+        let interval_ns = filter.interval_ns(start_ns)?;
+        let rows =
+            times.chosen_ns.iter().filter(|at_ns| interval_ns.contains(at_ns)).count() as u64;
+        if rows == 0 && !times.chosen_ns.is_empty() {
+            let (first_ns, last_ns) = times.extent_of_chosen_ns().unwrap_or_default();
+            return Err(filter.nothing_then((first_ns - start_ns, last_ns - start_ns)).into());
+        }
+        let from_ns = start_ns.max(*interval_ns.start());
+        let to_ns = end_ns.min(*interval_ns.end());
+        let shown = Shown { words, of_connections: all.len() as u64, is_cut: from_ns > start_ns };
+        let part = TracePart { start_ns, duration_ns: to_ns.saturating_sub(from_ns), shown };
+        let (connections, rows) = (admitted.len() as u64, rows + times.losses);
+        let interval = filter.has_interval().then_some(interval_ns);
+        let cut = Cut::new(admitted, interval, purpose == Purpose::Analysis);
+        Ok(Self { cut, part, rows, connections })
+    }
+}
+
+/// When records were made.
+#[derive(Default)]
+struct Times {
+    /// The first and the last of the trace.
+    whole_ns: Option<(u64, u64)>,
+    /// Those of chosen connections.
+    chosen_ns: Vec<u64>,
+    losses: u64,
+}
+
+impl Times {
+    fn add(&mut self, record: &Record, chosen: &BTreeSet<ConnectionId>) {
+        let at_ns = record.at_ns;
+        let (first, last) = self.whole_ns.unwrap_or((at_ns, at_ns));
+        self.whole_ns = Some((first.min(at_ns), last.max(at_ns)));
+        if record.kind == Kind::Loss {
+            self.losses += 1;
+        } else if chosen.contains(&record.flow.connection()) {
+            self.chosen_ns.push(at_ns);
+        }
+    }
+
+    fn extent_of_chosen_ns(&self) -> Option<(u64, u64)> {
+        Some((*self.chosen_ns.iter().min()?, *self.chosen_ns.iter().max()?))
     }
 }
 
@@ -96,5 +237,20 @@ fn origin(meta: &Meta) -> Origin {
         kernel: known(&meta.kernel),
         clock: clock(meta.source).map(str::to_owned),
         command: known(&meta.command.join(" ")),
+        recorded: recorded(meta),
     }
+}
+
+/// When the trace was recorded; `None` where no clock says so, as in the model.
+fn recorded(meta: &Meta) -> Option<Recorded> {
+    let began = meta.clock.first().filter(|clock| clock.realtime_ns > 0)?;
+    let last = meta.clock.last().filter(|_| meta.clock.len() > 1);
+    let ended_ns = meta.ended_ns.or(last.map(|clock| clock.monotonic_ns));
+    // The default of every recording.
+    let pick = meta.pick.trim_end_matches("; own sockets that set SO_LOG");
+    Some(Recorded {
+        began: WallClock { trace_ns: began.monotonic_ns, realtime_ns: began.realtime_ns },
+        duration_ns: ended_ns.and_then(|ended_ns| ended_ns.checked_sub(began.monotonic_ns)),
+        pick: (!pick.is_empty()).then(|| pick.to_owned()),
+    })
 }

@@ -11,7 +11,7 @@ pub enum Outcome {
     Done,
     /// `--check` was given and there are findings, or recording does not work here.
     Found,
-    /// `--exit-status` was given and the command failed so.
+    /// The recorded command failed so.
     OfCommand(u8),
 }
 

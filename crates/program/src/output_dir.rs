@@ -224,21 +224,41 @@ fn check_above(dir: &Path) -> Result<(), Failure> {
     }
 }
 
-/// Opens a file that the user names, to write it anew. The name is the user's choice, be it a device or
-/// a link of the user's; a bundle's own files and links of other users are refused.
+/// Opens a file that the user names, to write it anew: see [`open_output`].
 ///
 /// # Errors
 ///
 /// When it is refused, or the system refuses.
 pub fn create_output(path: &Path) -> Result<File, Failure> {
+    let file = open_output(path)?;
+    empty(&file).map_err(|error| Failure::file("cannot create", path, &error))?;
+    Ok(file)
+}
+
+/// Opens a file that the user names, and leaves its content until [`empty`]. The name is the user's choice, be
+/// it a device or a link of the user's; a bundle's own files and links of other users are refused.
+///
+/// # Errors
+///
+/// When it is refused, or the system refuses.
+pub fn open_output(path: &Path) -> Result<File, Failure> {
     check_output(path)?;
     check_link(path)?;
     // A name that was no link in the check above may be one now.
     let is_link = fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink());
     let flags = if is_link { OFlags::empty() } else { OFlags::NOFOLLOW };
     let mut options = OpenOptions::new();
-    options.write(true).create(true).truncate(true).custom_flags(flags.bits() as i32);
+    options.write(true).create(true).truncate(false).custom_flags(flags.bits() as i32);
     options.open(path).map_err(|error| Failure::file("cannot create", path, &error))
+}
+
+/// Removes the content of a file; a device or a pipe stays as it is.
+///
+/// # Errors
+///
+/// When the system refuses.
+pub fn empty(file: &File) -> io::Result<()> {
+    if file.metadata()?.is_file() { file.set_len(0) } else { Ok(()) }
 }
 
 /// Refuses to overwrite a file of a bundle.

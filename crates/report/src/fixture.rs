@@ -29,6 +29,7 @@ pub(crate) fn origin() -> Origin {
         kernel: Some("6.18.1".to_owned()),
         clock: Some("monotonic".to_owned()),
         command: Some("python3 rpc.py".to_owned()),
+        recorded: None,
     }
 }
 

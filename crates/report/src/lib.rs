@@ -12,11 +12,13 @@
 mod compare;
 mod csv;
 mod csv_requests;
+mod filter;
 mod json;
 mod order;
 pub mod plot;
 mod show;
 mod text;
+mod times;
 mod total_cost;
 mod waits;
 
@@ -32,9 +34,13 @@ pub use sockscope_render::style::{Charset, printable};
 pub use compare::compare;
 pub use csv::Csv;
 pub use csv_requests::CsvRequests;
+pub use filter::{Filter, FilterError};
 pub use json::Json;
 pub use show::{ShowOptions, show, show_tcpdump};
 pub use text::Text;
+pub use times::WallClock;
+
+use times::Times;
 
 /// An export format: one way to write a whole report.
 pub trait Format {
@@ -71,6 +77,30 @@ pub struct Origin {
     pub clock: Option<String>,
     /// The command line that was recorded.
     pub command: Option<String>,
+    /// When it was recorded, and which sockets.
+    pub recorded: Option<Recorded>,
+}
+
+/// When a trace was recorded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Recorded {
+    /// The wall clock when the recording began.
+    pub began: WallClock,
+    /// How long it went on, where that is known.
+    pub duration_ns: Option<u64>,
+    /// Which sockets were picked, as `port 6379`.
+    pub pick: Option<String>,
+}
+
+/// The part of a trace that a report shows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Shown {
+    /// What was asked for, see [`Filter::words`].
+    pub words: String,
+    /// Connections of the whole trace.
+    pub of_connections: u64,
+    /// Whether the part begins after the trace.
+    pub is_cut: bool,
 }
 
 /// What to write and how.
@@ -88,6 +118,10 @@ pub struct Options {
     pub detailed: usize,
     /// Further connections that text shows as a line of a table; the rest is summed up.
     pub listed: usize,
+    /// Which part of the trace the analysis is of; all of it when `None`.
+    pub shown: Option<Shown>,
+    /// Text has this clock next to each time.
+    pub wall_clock: Option<WallClock>,
 }
 
 impl Options {
@@ -107,6 +141,8 @@ impl Default for Options {
             charset: Charset::Unicode,
             detailed: 4,
             listed: 40,
+            shown: None,
+            wall_clock: None,
         }
     }
 }
@@ -192,6 +228,11 @@ impl<'a> Report<'a> {
     ) -> impl Iterator<Item = &'a Finding> + Clone + use<'a> {
         let wanted = self.options.flow;
         connection.findings.iter().filter(move |finding| wanted.is_none_or(|id| finding.flow == id))
+    }
+
+    /// How its times are printed.
+    fn times(&self) -> Times {
+        Times::new(self.analysis.start_ns, self.options.wall_clock)
     }
 
     /// Fails when the options name a flow that is not there.

@@ -15,7 +15,7 @@ use sockscope_analysis::{ConnectionStore, DropReasons, LossInterval};
 use sockscope_record::FlowId;
 use sockscope_render::style::Style;
 
-use crate::{Charset, Options, ReportError, check_flow};
+use crate::{Charset, Options, ReportError, WallClock, check_flow};
 use line::Line;
 use merge::merged;
 pub use tcpdump::show_tcpdump;
@@ -29,6 +29,10 @@ pub struct ShowOptions {
     pub color: bool,
     /// Characters that lines may use.
     pub charset: Charset,
+    /// Time of the trace's first record, from which times count; without it the first event has it.
+    pub start_ns: Option<u64>,
+    /// Lines have this clock next to the time.
+    pub wall_clock: Option<WallClock>,
     /// The kernel's names of why packets are dropped; a number without one is shown as it is.
     pub drop_reasons: DropReasons,
 }
@@ -39,6 +43,8 @@ impl From<&Options> for ShowOptions {
             flow: options.flow,
             color: options.color,
             charset: options.charset,
+            start_ns: None,
+            wall_clock: options.wall_clock,
             drop_reasons: DropReasons::new(),
         }
     }
@@ -47,8 +53,7 @@ impl From<&Options> for ShowOptions {
 /// Writes every event of `stores` in time order, equal times in path order, under a head that
 /// explains the columns. `losses`, which may touch any flow, stand at the end of their interval.
 ///
-/// Times are relative to the first event of all stores, whichever flow is picked. Hand it a
-/// buffered writer.
+/// Times are relative to [`ShowOptions::start_ns`], whichever flow is picked. Hand it a buffered writer.
 ///
 /// # Errors
 ///
@@ -65,11 +70,11 @@ pub fn show(
     let picked: Vec<_> = stores.iter().filter(|store| concerns(store, options.flow)).collect();
     let losses = merge::as_records(losses);
     let range_width = line::range_width(merge::furthest(&picked));
-    line::write_head(&picked, range_width, style, out)?;
-    let start_ns = merge::first_at(stores).unwrap_or(0);
+    line::write_head(&picked, range_width, options.wall_clock.is_some(), style, out)?;
+    let start_ns = options.start_ns.or_else(|| merge::first_at(stores)).unwrap_or(0);
     let named = options.drop_reasons.iter().map(|(number, name)| (*number, style.clean(name)));
     let drop_reasons = named.collect();
-    let mut line = Line::new(start_ns, range_width, style, &drop_reasons);
+    let mut line = Line::new(start_ns, options.wall_clock, range_width, style, &drop_reasons);
     for event in merged(&picked, &losses, options.flow) {
         out.write_all(line.of(&event).as_bytes())?;
     }

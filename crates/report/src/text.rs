@@ -10,6 +10,7 @@ mod findings;
 mod header;
 pub(crate) mod page;
 mod path;
+mod recorded;
 mod refused;
 mod table;
 mod totals;

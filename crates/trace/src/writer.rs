@@ -212,7 +212,7 @@ impl BundleWriter {
     }
 
     /// Bytes of both streams without what is held back here, at most.
-    fn written(&self) -> u64 {
+    pub fn written(&self) -> u64 {
         self.output.bytes_at_most()
     }
 

@@ -73,9 +73,11 @@ impl Recording {
     }
 }
 
-/// The program under test, with nothing but its name.
+/// The program under test, with nothing but its name. Its last traces are not those of the user who tests.
 pub fn sockscope() -> Command {
-    Command::new(env!("CARGO_BIN_EXE_sockscope"))
+    let mut program = Command::new(env!("CARGO_BIN_EXE_sockscope"));
+    program.env("XDG_STATE_HOME", env!("CARGO_TARGET_TMPDIR"));
+    program
 }
 
 /// Runs it to its end, which must be a good one; returns its standard output.

@@ -22,20 +22,30 @@ fn run(options: &[&str], script: &str) -> Output {
 fn root_the_report_of_a_crashed_command_says_that_it_crashed() {
     let Some(_turn) = turn::take() else { return };
     let output = run(&[], "kill -SEGV $$");
-    let (report, stderr) = said(&output);
+    let (stdout, report) = said(&output);
+    assert_eq!(stdout, "");
     assert!(report.contains("no connection was recorded"), "{report}");
     assert!(report.contains("the command ended with signal 11 (SIGSEGV)"), "{report}");
-    let last = stderr.lines().last();
-    assert_eq!(last, Some("sockscope: the command ended with signal 11 (SIGSEGV)"), "{stderr}");
-    assert!(output.status.success());
+    let last = report.lines().last();
+    assert_eq!(last, Some("sockscope: the command ended with signal 11 (SIGSEGV)"), "{report}");
+    assert_eq!(output.status.code(), Some(128 + 11));
 }
 
 #[test]
-fn root_the_exit_status_is_the_command_s_where_that_is_asked_for() {
+fn root_the_exit_status_is_the_command_s() {
     let Some(_turn) = turn::take() else { return };
     let codes = ["exit 7", "kill -KILL $$", "exit 0"];
-    let codes = codes.map(|script| run(&["--exit-status"], script).status.code());
+    let codes = codes.map(|script| run(&[], script).status.code());
     assert_eq!(codes, [Some(7), Some(137), Some(0)]);
+}
+
+#[test]
+fn root_check_changes_the_status_of_a_command_that_did_not_fail() {
+    let Some(_turn) = turn::take() else { return };
+    let calls = workload("split_calls.py", &["--calls", "5"]).join(" ");
+    let codes = [&calls, &format!("{calls}; exit 3"), "exit 0"];
+    let codes = codes.map(|script| run(&["--check"], script).status.code());
+    assert_eq!(codes, [Some(1), Some(3), Some(0)]);
 }
 
 #[test]
@@ -80,14 +90,17 @@ fn root_a_run_on_a_full_disk_reports_what_it_has_and_what_goes_on() {
     let calls = workload("rpc.py", &["--calls", "20000"]).join(" ");
     let mut run = sockscope();
     run.args(["run", "--", "sh", "-c", &format!("{calls} >/dev/null; sleep 1; :")]);
-    run.env("TMPDIR", small.path()).stdin(Stdio::null());
+    run.env("XDG_STATE_HOME", small.path()).stdin(Stdio::null());
     let output = run.output().expect("it was built");
-    let (report, stderr) = said(&output);
+    let (_, stderr) = said(&output);
     assert_eq!(output.status.code(), Some(2), "{stderr}");
-    assert!(report.contains("connection 1") && report.contains("not finished"), "{report}{stderr}");
+    assert!(stderr.contains("connection 1") && stderr.contains("not finished"), "{stderr}");
     assert!(stderr.contains("the command goes on: sh (pid "), "{stderr}");
     let last = stderr.lines().last().unwrap_or_default();
     assert!(last.contains("No space left on device"), "{stderr}");
+    // It would keep the disk full.
+    let kept = std::fs::read_dir(small.path().join("sockscope")).expect("it was recorded there");
+    assert_eq!(kept.count(), 0, "{stderr}");
 }
 
 #[test]

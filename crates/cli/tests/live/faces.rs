@@ -54,20 +54,62 @@ fn root_every_face_shows_a_live_bundle() {
     assert!(csv.contains(",receive_queue,"), "{csv}");
 }
 
-/// The command's own output does not stand before the document.
-#[test]
-fn root_a_report_for_programs_is_alone_on_standard_output() {
-    let Some(_turn) = turn::take() else { return };
+/// What a run of a command prints on standard output, and on standard error.
+fn printed(options: &[&str]) -> [String; 2] {
     let mut command = sockscope();
-    command.args(["run", "--format", "json", "--", "sh", "-c", "echo from the command"]);
+    command.arg("run").args(options).args(["--", "sh", "-c", "printf 'from the command'"]);
     let output = command.output().expect("it starts");
-    let report: Value = serde_json::from_slice(&output.stdout).expect("one document and no more");
+    assert!(output.status.success());
+    [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+}
+
+#[test]
+fn root_standard_output_belongs_to_the_command() {
+    let Some(_turn) = turn::take() else { return };
+    let [stdout, stderr] = printed(&[]);
+    assert_eq!(stdout, "from the command");
+    // Not in the last line of the command, where both go to one terminal.
+    assert!(stderr.starts_with("\nsockscope "), "{stderr}");
+    assert!(stderr.contains("\nverdict  "), "{stderr}");
+}
+
+#[test]
+fn root_a_report_goes_to_the_file_that_run_names() {
+    let Some(_turn) = turn::take() else { return };
+    let folder = tempfile::tempdir().expect("a folder for the report");
+    let file = folder.path().join("report.json").display().to_string();
+    fs::write(&file, "an older one, which is much longer than nothing").expect("it is ours");
+    let [stdout, stderr] = printed(&["--format", "json", "--report", &file]);
+    assert_eq!(stdout, "from the command");
+    assert!(!stderr.contains("schema"), "{stderr}");
+    let report = fs::read_to_string(&file).expect("it was written");
+    let report: Value = serde_json::from_str(&report).expect("one document and no more");
     assert_eq!(report["schema"], "sockscope.report/2");
-    let stderr = String::from_utf8_lossy(&output.stderr);
+}
+
+#[test]
+fn root_a_report_on_standard_output_is_alone_there() {
+    let Some(_turn) = turn::take() else { return };
+    for options in [&["--format", "json"][..], &["--format", "json", "--report", "-"]] {
+        let [stdout, stderr] = printed(options);
+        let report: Value = serde_json::from_str(&stdout).expect("one document and no more");
+        assert_eq!(report["schema"], "sockscope.report/2");
+        assert!(stderr.contains("from the command"), "{stderr}");
+    }
+    let [stdout, stderr] = printed(&["--report", "-"]);
+    assert!(stdout.starts_with("sockscope "), "{stdout}");
     assert!(stderr.contains("from the command"), "{stderr}");
-    let text = sockscope().args(["run", "--", "sh", "-c", "echo from the command"]).output();
-    let text = text.expect("it starts").stdout;
-    assert!(String::from_utf8_lossy(&text).starts_with("from the command"), "for people as before");
+}
+
+#[test]
+fn root_a_report_that_cannot_be_written_costs_no_run_of_the_command() {
+    let Some(_turn) = turn::take() else { return };
+    let mut run = sockscope();
+    run.args(["run", "--report", "/no/such/folder/report", "--", "echo", "started"]);
+    let output = run.output().expect("it starts");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0), "{stderr}");
+    assert!(stderr.contains("cannot create /no/such/folder/report"), "{stderr}");
 }
 
 #[test]
@@ -137,12 +179,13 @@ fn root_a_command_that_fails_is_told_with_its_status() {
         for how in [&["run"][..], &["record", "-o", &dir]] {
             let command = sockscope().args(how).args(["--", "sh", "-c", script]).output();
             let output = command.expect("it was built");
-            // The status is that of the recording, which is done.
-            let said = stdout_of(&output);
+            // That of `record` is of the recording, which is done.
+            assert_eq!(output.status.success(), how[0] == "record", "{script}");
             let stderr = String::from_utf8_lossy(&output.stderr);
-            let told = stderr.lines().filter(|line| line.contains("the command ended with"));
+            // The report of `run`, which is there as well, has a note.
+            let told = stderr.lines().filter(|line| line.starts_with("sockscope: the command"));
             let told: Vec<_> = told.collect();
-            assert_eq!(told, [format!("sockscope: the command ended with {ending}")], "{said}");
+            assert_eq!(told, [format!("sockscope: the command ended with {ending}")], "{stderr}");
         }
     }
 }

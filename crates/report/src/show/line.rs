@@ -6,8 +6,10 @@ use std::io;
 use sockscope_analysis::{ConnectionStore, DropReasons};
 use sockscope_record::{Direction, Kind, Record, counted};
 use sockscope_render::style::{Style, Tone};
+use sockscope_render::wall_clock;
 
 use super::event::write_details;
+use crate::WallClock;
 
 /// Connections that the head names one by one.
 const NAMED_MAX: usize = 20;
@@ -15,6 +17,7 @@ const NAMED_MAX: usize = 20;
 /// Formats event after event into the same buffer.
 pub(super) struct Line<'a> {
     start_ns: u64,
+    wall_clock: Option<WallClock>,
     previous_ns: u64,
     range_width: usize,
     style: Style,
@@ -31,12 +34,13 @@ pub(super) fn range_width(furthest: u64) -> usize {
 impl<'a> Line<'a> {
     pub(super) fn new(
         start_ns: u64,
+        wall_clock: Option<WallClock>,
         range_width: usize,
         style: Style,
         drop_reasons: &'a DropReasons,
     ) -> Self {
         let text = String::with_capacity(160);
-        Self { start_ns, previous_ns: start_ns, range_width, style, drop_reasons, text }
+        Self { start_ns, wall_clock, previous_ns: start_ns, range_width, style, drop_reasons, text }
     }
 
     /// The line of `event`, with its end.
@@ -56,6 +60,9 @@ impl<'a> Line<'a> {
         self.previous_ns = event.at_ns;
         let (seconds, nanos) = (since_ns / 1_000_000_000, since_ns % 1_000_000_000);
         let text = &mut self.text;
+        if let Some(clock) = self.wall_clock {
+            write!(text, "{} ", wall_clock::time(clock.at(event.at_ns)))?;
+        }
         write!(text, "{seconds:>4}.{nanos:09} ")?;
         write!(text, "{:>7}.{:03} ", delta_ns / 1000, delta_ns % 1000)?;
         match (event.kind, event.flow.direction()) {
@@ -127,6 +134,7 @@ fn tone(kind: Kind) -> Tone {
 pub(super) fn write_head(
     stores: &[&ConnectionStore],
     range_width: usize,
+    has_wall_clock: bool,
     style: Style,
     out: &mut dyn io::Write,
 ) -> io::Result<()> {
@@ -138,9 +146,10 @@ pub(super) fn write_head(
         writeln!(out, "# and {} more", counted(more, "connection"))?;
     }
     out.write_all(LEGEND.as_bytes())?;
+    let wall_clock = if has_wall_clock { "wall clock      " } else { "" };
     writeln!(
         out,
-        "#{:>13} {:>11} {:>4}   p {:<16} {:<range_width$} {:>6}  details",
+        "#{wall_clock}{:>13} {:>11} {:>4}   p {:<16} {:<range_width$} {:>6}  details",
         "time s", "delta us", "flow", "event", "range", "bytes"
     )
 }

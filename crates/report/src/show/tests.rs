@@ -125,6 +125,29 @@ fn a_thread_runs_before_it_reads_at_the_same_nanosecond() {
 }
 
 #[test]
+fn times_count_from_the_start_that_is_given_and_have_the_wall_clock_beside_them() {
+    let stores = [store(&[at(3000, Kind::SendEnqueue, 0, 100)])];
+    let line = |options: &ShowOptions| {
+        shown(&stores, options).lines().last().unwrap_or_default().to_owned()
+    };
+    let alone = ShowOptions::default();
+    assert!(line(&alone).starts_with("   0.000000000 "), "{}", line(&alone));
+    let of_trace = ShowOptions { start_ns: Some(START_NS + 1_000_000), ..ShowOptions::default() };
+    assert!(line(&of_trace).starts_with("   0.002000000 "), "{}", line(&of_trace));
+    // 2026-11-23 08:45:12 UTC.
+    let clock =
+        WallClock { trace_ns: START_NS + 1_000_000, realtime_ns: 1_795_423_512_000_000_000 };
+    let both = ShowOptions { wall_clock: Some(clock), ..of_trace };
+    let text = shown(&stores, &both);
+    let lines: Vec<&str> = text.lines().rev().take(2).collect();
+    assert_eq!(&lines[0][..30], "08:45:12.002000    0.002000000");
+    assert!(
+        lines[1][..30].starts_with("#wall clock ") && lines[1][..30].ends_with("time s"),
+        "{text}"
+    );
+}
+
+#[test]
 fn a_drop_has_the_kernels_own_name_for_it() {
     let stores = [store(&[
         Record { code: 6, detail: 77, ..at(3, Kind::Drop, 400, 1448) },

@@ -7,11 +7,12 @@ use sockscope_analysis::{
     AckDelayCause, BufferGrant, Distribution, DropCount, ExchangeSummary, FlowAnalysis, Ledger,
     LedgerPart, TransactionSummary,
 };
-use sockscope_render::number::{bound, count, percent_of, rounded, since, size};
+use sockscope_render::number::{bound, count, percent_of, rounded, size};
 use sockscope_render::style::Tone;
 
 use super::page::{INDENT, Page};
 use crate::order::place_name;
+use crate::times::Times;
 
 /// How the data was written, sent, acknowledged and read.
 pub(super) fn write_flow(flow: &FlowAnalysis, is_tcp: bool, page: &mut Page<'_>) -> io::Result<()> {
@@ -128,7 +129,7 @@ fn late(&(cause, late): &(AckDelayCause, u64)) -> String {
 pub(super) fn write_exchanges(
     exchanges: &ExchangeSummary,
     is_udp: bool,
-    start_ns: u64,
+    times: Times,
     page: &mut Page<'_>,
 ) -> io::Result<()> {
     let total = &exchanges.total_ns;
@@ -142,7 +143,7 @@ pub(super) fn write_exchanges(
         page.time(total.p90),
         page.time(total.p99),
         page.time(slowest_ns),
-        since(start_ns, slowest_at_ns),
+        times.at(slowest_at_ns),
     );
     page.labelled("exchange", &text, Tone::Plain)?;
     let mean_ns = rounded(total.mean).unwrap_or(0);

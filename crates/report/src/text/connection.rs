@@ -4,12 +4,13 @@ use std::io;
 
 use sockscope_analysis::{Analysis, ConnectionAnalysis, FlowAnalysis, Unopened};
 use sockscope_record::{Protocol, Side};
-use sockscope_render::number::{bit_rate, bound, count, rate, since, size};
+use sockscope_render::number::{bit_rate, bound, count, rate, size};
 use sockscope_render::style::Tone;
 
 use super::page::{INDENT, Page};
 use super::{bar, calls, findings, path};
 use crate::Report;
+use crate::times::Times;
 
 /// Processes named at one end, at most.
 const PROCESSES_NAMED: usize = 8;
@@ -31,14 +32,14 @@ pub(super) fn write<'a>(
     }
     if let Some(exchanges) = &analysis.exchanges {
         let is_udp = analysis.connection.protocol == Protocol::Udp;
-        calls::write_exchanges(exchanges, is_udp, report.analysis.start_ns, page)?;
+        calls::write_exchanges(exchanges, is_udp, report.times(), page)?;
     }
     if let Some(transactions) = &analysis.transactions {
         calls::write_transactions(transactions, page)?;
     }
     calls::write_buffers(&analysis.buffers, page)?;
     let found: Vec<_> = report.findings(analysis).collect();
-    findings::write(&found, report.analysis, page)
+    findings::write(&found, report.analysis, report.times(), page)
 }
 
 /// As `tcp 127.0.0.1:40000 → 127.0.0.1:5000`.
@@ -65,13 +66,15 @@ fn write_ends(
         page.labelled(side.name(), &text, Tone::Plain)?;
     }
     let is_capture = report.analysis.facts.source == "pcap";
-    notes(analysis, is_capture)
+    let is_cut = report.options.shown.as_ref().is_some_and(|shown| shown.is_cut);
+    let times = report.times();
+    notes(analysis, is_capture, is_cut)
         .into_iter()
         .map(str::to_owned)
         .chain(unopened(analysis))
         .chain(refusal(analysis))
-        .chain(reset(analysis, report.analysis.start_ns))
-        .chain(shut_windows(analysis, report.analysis))
+        .chain(reset(analysis, times))
+        .chain(shut_windows(analysis, report.analysis, times))
         .try_for_each(|text| page.labelled("note", &text, Tone::Plain))
 }
 
@@ -93,14 +96,14 @@ pub(super) fn unopened(analysis: &ConnectionAnalysis) -> Option<String> {
 }
 
 /// Who reset the connection, and what of its data was not read by then.
-fn reset(analysis: &ConnectionAnalysis, start_ns: u64) -> Option<String> {
+fn reset(analysis: &ConnectionAnalysis, times: Times) -> Option<String> {
     let (side, at_ns) = analysis.reset.filter(|_| analysis.unopened.is_none())?;
     let total = analysis.flows.iter().filter_map(|flow| flow.stages.last());
     let unread = match total.map(|stage| stage.resident_bytes).sum::<Option<u64>>() {
         None | Some(0) => String::new(),
         Some(bytes) => format!("; {} were never read", size(bytes)),
     };
-    Some(format!("reset by the {} at {}{unread}", side.name(), since(start_ns, at_ns)))
+    Some(format!("reset by the {} at {}{unread}", side.name(), times.at(at_ns)))
 }
 
 /// A window that was shut for less when the trace ended would have opened in its time.
@@ -119,10 +122,10 @@ pub(super) fn shut_sides<'a>(
 fn shut_windows<'a>(
     connection: &'a ConnectionAnalysis,
     trace: &Analysis,
+    times: Times,
 ) -> impl Iterator<Item = String> + 'a {
-    let start_ns = trace.start_ns;
     shut_sides(connection, trace).map(move |(side, at_ns)| {
-        let (since, side) = (since(start_ns, at_ns), side.name());
+        let (since, side) = (times.at(at_ns), side.name());
         format!("the {side}'s receive window is 0 from {since} on: it opens when the {side} reads")
     })
 }
@@ -145,7 +148,7 @@ fn refusal(analysis: &ConnectionAnalysis) -> Option<String> {
 }
 
 /// What the connection itself leaves unknown.
-fn notes(analysis: &ConnectionAnalysis, is_capture: bool) -> Vec<&'static str> {
+fn notes(analysis: &ConnectionAnalysis, is_capture: bool, is_cut: bool) -> Vec<&'static str> {
     let connection = &analysis.connection;
     if connection.client.port() == 0 && connection.server.port() == 0 {
         return vec![
@@ -177,10 +180,12 @@ fn notes(analysis: &ConnectionAnalysis, is_capture: bool) -> Vec<&'static str> {
              socket and read from it, so that what waits before point 2 and after point 7 is unknown",
         );
     }
-    if connection.preexisting {
+    if connection.preexisting && is_cut {
+        notes.push("open before the time that is shown: its early bytes are left out");
+    } else if connection.preexisting {
         notes.push("established before recording began: its early bytes are unknown");
     }
-    if was_established && connection.both_ends_here {
+    if was_established && connection.both_ends_here && !is_cut {
         notes.push(
             "joined on the way, so that the recorder did not look for records that the kernel \
              skipped: a skipped one shows as residue, not as missed",

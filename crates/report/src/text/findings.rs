@@ -3,14 +3,16 @@
 use std::io;
 
 use sockscope_analysis::{Analysis, Finding};
-use sockscope_render::number::{count, percent_of, since};
+use sockscope_render::number::{count, percent_of};
 use sockscope_render::style::Tone;
 
 use super::page::{INDENT, Page};
+use crate::times::Times;
 
 pub(super) fn write(
     findings: &[&Finding],
     analysis: &Analysis,
+    times: Times,
     page: &mut Page<'_>,
 ) -> io::Result<()> {
     page.blank()?;
@@ -18,13 +20,18 @@ pub(super) fn write(
         return page.labelled("findings", "none", Tone::Good);
     }
     for finding in findings {
-        write_one(finding, analysis, page)?;
+        write_one(finding, analysis, times, page)?;
     }
     Ok(())
 }
 
-fn write_one(finding: &Finding, analysis: &Analysis, page: &mut Page<'_>) -> io::Result<()> {
-    let times = page.style.glyphs().times;
+fn write_one(
+    finding: &Finding,
+    analysis: &Analysis,
+    times: Times,
+    page: &mut Page<'_>,
+) -> io::Result<()> {
+    let sign = page.style.glyphs().times;
     let cost = match finding.cost_ns {
         // Another finding may have the time: that of one wait counts once.
         0 => "no cost of its own".to_owned(),
@@ -35,11 +42,11 @@ fn write_one(finding: &Finding, analysis: &Analysis, page: &mut Page<'_>) -> io:
     };
     let id = page.style.paint(finding.id.name(), Tone::Bad);
     let seen = count(finding.count);
-    page.line(&format!("finding  {id}: {seen}{times}, {cost}, flow {}", finding.flow))?;
+    page.line(&format!("finding  {id}: {seen}{sign}, {cost}, flow {}", finding.flow))?;
     let indent = " ".repeat(INDENT);
     page.wrapped(&indent, INDENT, &finding.summary, Tone::Plain)?;
     for evidence in &finding.evidence {
-        let first = format!("{indent}{:>13}  ", since(analysis.start_ns, evidence.at_ns));
+        let first = format!("{indent}{:>13}  ", times.at(evidence.at_ns));
         page.wrapped(&first, first.chars().count(), &evidence.text, Tone::Plain)?;
     }
     let first = format!("{indent}fix: ");

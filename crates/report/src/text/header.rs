@@ -14,6 +14,7 @@ use sockscope_render::style::Tone;
 use super::calls::drop_reason;
 use super::connection::{has_data, headline, shut_sides, unopened};
 use super::page::{INDENT, Page};
+use super::recorded;
 use super::refused::Refused;
 use crate::Report;
 use crate::order::{
@@ -25,6 +26,7 @@ use crate::waits::Waits;
 pub(super) fn write(report: &Report<'_>, page: &mut Page<'_>) -> io::Result<()> {
     write_origin(report, page)?;
     write_trace(report, page)?;
+    recorded::write(report, page)?;
     page.blank()?;
     write_verdict(report, page)?;
     write_cautions(report, page)
