@@ -5,6 +5,7 @@ use sockscope_record::{Direction, Point, Protocol};
 use crate::curve::Curve;
 use crate::drops;
 use crate::flow_curves::FlowCurves;
+use crate::openings::Openings;
 use crate::ranges::Range;
 use crate::record_loss_times::Losses;
 use crate::{
@@ -28,6 +29,7 @@ pub(crate) fn analyze_connection(
     store: &ConnectionStore,
     losses: &Losses,
     drop_reasons: &DropReasons,
+    openings: &Openings,
 ) -> ConnectionAnalysis {
     let end_ns = store.last_ns().unwrap_or(0);
     let flows = [Direction::FromClient, Direction::FromServer]
@@ -58,6 +60,7 @@ pub(crate) fn analyze_connection(
         flows: [view(Direction::FromClient), view(Direction::FromServer)],
         buffers: &buffers,
         exchanges: exchanges.as_ref(),
+        openings,
     });
     ConnectionAnalysis {
         connection: store.connection.clone(),

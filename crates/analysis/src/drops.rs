@@ -154,7 +154,8 @@ fn had_come(drop: &Record, came: &RangeSet) -> bool {
     }
 }
 
-fn name_of<'a>(drop: &Record, reasons: &'a DropReasons) -> Option<&'a str> {
+/// The kernel's name of the reason; `None` where the trace has none.
+pub(crate) fn name_of<'a>(drop: &Record, reasons: &'a DropReasons) -> Option<&'a str> {
     Some(reasons.get(&u32::try_from(number_of(drop)).ok()?)?.as_str())
 }
 

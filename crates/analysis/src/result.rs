@@ -443,6 +443,8 @@ pub enum FindingId {
     BufferBelowBdp,
     /// Datagrams were dropped at the receiving socket.
     UdpReceiveDrop,
+    /// The listening socket has no room for another connection.
+    AcceptQueueFull,
 }
 
 named! {
@@ -463,6 +465,7 @@ named! {
         BufferClipped => "buffer-clipped",
         BufferBelowBdp => "buffer-below-bdp",
         UdpReceiveDrop => "udp-receive-drop",
+        AcceptQueueFull => "accept-queue-full",
     }
 }
 

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 
 use sockscope_record::{ConnectionId, Direction, Point, Protocol};
 
+use crate::openings::Openings;
 use crate::{
     BufferGrant, ConnectionStore, DropReasons, ExchangeSummary, FlowAnalysis, FlowStore, LedgerPart,
 };
@@ -116,4 +117,6 @@ pub struct ConnectionView<'a> {
     pub buffers: &'a [BufferGrant],
     /// Requests and responses, when the traffic alternates.
     pub exchanges: Option<&'a ExchangeSummary>,
+    /// The connections of the trace that opened.
+    pub(crate) openings: &'a Openings,
 }

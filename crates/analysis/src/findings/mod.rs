@@ -4,6 +4,7 @@
 //! time is reported twice, stands in [`of_flow`]; docs/findings/ has a page for each rule. A rule that is
 //! not certain says nothing: no finding is better than a wrong one.
 
+mod accept_queue_full;
 mod acks;
 mod awaiting_repair;
 mod buffer_below_bdp;
@@ -19,10 +20,12 @@ mod duplicates;
 #[cfg(test)]
 mod end_to_end;
 mod facts;
+mod handshake;
 mod holds;
 mod interface;
 mod interface_queue_limited;
 mod intervals;
+mod language;
 mod late_wakeup;
 mod nagle_delayed_ack;
 mod phrasing;
@@ -47,12 +50,16 @@ use std::cmp::Reverse;
 use sockscope_record::Protocol;
 
 use self::facts::FlowFacts;
+use self::intervals::{Interval, Intervals};
 use crate::{ConnectionView, Finding, FlowView};
 
 /// All findings of a connection, highest cost first.
 pub(crate) fn find(view: &ConnectionView<'_>) -> Vec<Finding> {
+    let of_opening = accept_queue_full::find(view);
+    let opening = Intervals::union_of(of_opening.iter().flat_map(times));
     let flows = view.flows.iter();
-    let mut findings: Vec<_> = flows.flat_map(|flow| of_flow(view, flow)).collect();
+    let mut findings: Vec<_> = flows.flat_map(|flow| of_flow(view, flow, &opening)).collect();
+    findings.extend(of_opening);
     findings.extend(stop_and_wait::find(view));
     findings.sort_by_key(|finding| (Reverse(finding.cost_ns), finding.flow, finding.id));
     findings
@@ -60,7 +67,12 @@ pub(crate) fn find(view: &ConnectionView<'_>) -> Vec<Finding> {
 
 /// The rules of one flow in order of precedence. An earlier rule takes time away from a later one
 /// either by its finding or by the times that both read from [`FlowFacts`].
-fn of_flow(connection: &ConnectionView<'_>, flow: &FlowView<'_>) -> Vec<Finding> {
+/// `opening`: times in which a rule of the handshake says why it waited.
+fn of_flow(
+    connection: &ConnectionView<'_>,
+    flow: &FlowView<'_>,
+    opening: &Intervals,
+) -> Vec<Finding> {
     let facts = FlowFacts::new(connection, flow);
     let clipped = buffer_clipped::find(&facts);
     let reader = [slow_reader::find(&facts), late_wakeup::find(&facts)];
@@ -81,10 +93,15 @@ fn of_flow(connection: &ConnectionView<'_>, flow: &FlowView<'_>) -> Vec<Finding>
         delayed_ack_wait::find(&facts),
         corked::find(&facts),
         congestion_limited::find(&facts),
-        retransmission::find(&facts, is_queue_limited),
+        retransmission::find(&facts, is_queue_limited, opening),
     ];
     let limits = [queue, send_buffer, receive_window, below_bdp];
     of_sender.into_iter().chain(reader).chain(limits).flatten().chain(clipped).collect()
+}
+
+/// When a finding cost time.
+fn times(finding: &Finding) -> impl Iterator<Item = Interval> {
+    finding.times.iter().map(|&(start_ns, end_ns)| Interval::new(start_ns, end_ns))
 }
 
 #[cfg(test)]

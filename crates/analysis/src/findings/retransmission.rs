@@ -26,9 +26,15 @@ const SPURIOUS_SHARE_DIVISOR: usize = 100;
 const REPAIR_NS_MIN: u64 = 1_000_000;
 const REPAIRED_MIN: u64 = 10;
 
-/// `is_queue_limited`: packets dropped by the interface queue are reported there.
-pub(super) fn find(facts: &FlowFacts<'_>, is_queue_limited: bool) -> Option<Finding> {
+/// `is_queue_limited`: packets dropped by the interface queue are reported there. `opening`: times for which a
+/// finding says why the connection did not open.
+pub(super) fn find(
+    facts: &FlowFacts<'_>,
+    is_queue_limited: bool,
+    opening: &Intervals,
+) -> Option<Finding> {
     let mut all = resent(facts.view);
+    all.retain(|one| !one.gap().is_some_and(|gap| opening.touches(gap)));
     all.retain(|one| !(is_queue_limited && one.was_dropped_by_interface));
     let (needed, rest): (Vec<_>, Vec<_>) = all.into_iter().partition(|one| one.was_needed);
     let losses = of_losses(facts, &needed);

@@ -3,14 +3,25 @@
 //! The ledger is written out so that a rule's test needs only the rule: `TIME PART [POSITION]`, each
 //! part lasting until the next entry's time, the last entry being `TIME end`.
 
-use sockscope_record::{Direction, Protocol, Record, Side};
+use sockscope_record::{Connection, Direction, Process, Protocol, Record, Side, StateChange};
 
+use crate::openings::{Established, Openings};
 use crate::testing::{connection, records, time_ns};
 use crate::{
     AckSummary, Analyzer, AtLeast, BurstSummary, ConnectionStore, ConnectionView, Distribution,
-    ExchangeSummary, FlowAnalysis, FlowCurves, FlowView, Ledger, LedgerPart, LedgerSpan,
-    LossInterval,
+    DropReasons, ExchangeSummary, FlowAnalysis, FlowCurves, FlowView, Ledger, LedgerPart,
+    LedgerSpan, LossInterval,
 };
+
+/// The kernel's names of some numbers.
+const REASONS: [(u32, &str); 6] = [
+    (6, "SOCKET_RCVBUFF"),
+    (77, "NETFILTER_DROP"),
+    (203, "NO_SOCKET"),
+    (205, "SOCKET_FILTER"),
+    (240, "TCP_LISTEN_OVERFLOW"),
+    (264, "QDISC_DROP"),
+];
 
 /// A connection's records and its client flow's ledger; the server's flow is idle throughout.
 pub(super) struct Fixture {
@@ -18,6 +29,8 @@ pub(super) struct Fixture {
     losses: Vec<LossInterval>,
     timeline: Vec<LedgerSpan>,
     exchanges: Option<ExchangeSummary>,
+    openings: Openings,
+    drop_reasons: DropReasons,
 }
 
 /// Request and response figures of a fixture.
@@ -67,7 +80,28 @@ impl Fixture {
             losses: stores.losses,
             timeline: timeline(ledger),
             exchanges: None,
+            openings: Openings::default(),
+            drop_reasons: REASONS.map(|(number, name)| (number, name.to_owned())).into(),
         }
+    }
+
+    /// A socket of this host listens at the server's address: another connection to it is open from the beginning
+    /// on, used by a process of that name, or by none.
+    pub(super) fn listening(mut self, comm: Option<&str>) -> Self {
+        let used_by = |comm: &str| Process { pid: 9, comm: comm.to_owned(), side: Side::Server };
+        let processes = comm.into_iter().map(used_by).collect();
+        let other = Connection { processes, ..connection(2) };
+        let mut established = Established::default();
+        let open = Record { flow: other.id.flow(Direction::FromServer), ..Record::default() };
+        established.look(&open.with_state_change(StateChange { old: 3, new: 1 }));
+        self.openings = Openings::new([&other].into_iter(), &established);
+        self
+    }
+
+    /// The kernel has no names for why it drops packets.
+    pub(super) fn nameless_drops(mut self) -> Self {
+        self.drop_reasons.clear();
+        self
     }
 
     /// The same connection as datagrams.
@@ -145,11 +179,9 @@ impl Fixture {
         let times: Vec<_> = times.collect();
         let start_ns = times.iter().copied().min().unwrap_or(0);
         let end_ns = times.iter().copied().max().unwrap_or(0);
-        let names = [(6, "SOCKET_RCVBUFF"), (77, "NETFILTER_DROP")];
-        let drop_reasons: crate::DropReasons =
-            names.map(|(number, name)| (number, name.to_owned())).into();
+        let drop_reasons = &self.drop_reasons;
         let unknown_ns = directions.map(|direction| {
-            let curves = FlowCurves::new(&self.store, direction, &self.losses, &drop_reasons);
+            let curves = FlowCurves::new(&self.store, direction, &self.losses, drop_reasons);
             curves.curves.each_ref().map(|curve| curve.unknown_ns().collect())
         });
         let flow = |direction| FlowView {
@@ -161,13 +193,14 @@ impl Fixture {
             end_ns,
             losses: &self.losses,
             unknown_ns: &unknown_ns[direction as usize],
-            drop_reasons: &drop_reasons,
+            drop_reasons,
         };
         look(&ConnectionView {
             store: &self.store,
             flows: directions.map(flow),
             buffers: &[],
             exchanges: self.exchanges.as_ref(),
+            openings: &self.openings,
         })
     }
 }

@@ -1,0 +1,31 @@
+//! What a host does not take, by the kernel's own reason.
+
+use crate::bundle::workload_recorded;
+use crate::report::{count, text};
+use crate::turn;
+
+#[test]
+fn root_a_full_accept_queue_is_the_servers() {
+    let Some(_turn) = turn::take() else { return };
+    let recording = workload_recorded("turned_away.py", &["queue", "--backlog", "1"]);
+    let (facts, report) = (recording.facts(), &recording.report);
+    let late = count(&facts["late"]);
+    assert!(late > 0, "the queue took all: {facts}");
+    let found = report.findings("accept-queue-full");
+    assert_eq!(found.len() as u64, late, "{}", report.summary());
+    assert!(report.findings("retransmission").is_empty(), "{}", report.summary());
+    for finding in found {
+        assert_eq!(finding["side"], "server", "{finding}");
+        let pid = format!("pid {}", facts["server_pid"]);
+        assert!(text(&finding["summary"]).contains(&pid), "{finding}");
+    }
+}
+
+#[test]
+fn root_an_accept_queue_with_room_is_silent() {
+    let Some(_turn) = turn::take() else { return };
+    let recording = workload_recorded("turned_away.py", &["queue", "--backlog", "64"]);
+    assert_eq!(recording.facts()["late"], 0);
+    let report = &recording.report;
+    assert!(report.findings("accept-queue-full").is_empty(), "{}", report.summary());
+}
