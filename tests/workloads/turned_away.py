@@ -4,16 +4,24 @@
 `queue` connects `--clients` times at once to a server that accepts nothing for `--away-ms`: with a `--backlog` below
 the number of clients the kernel ignores the rest. Each client that is accepted gets an answer.
 
+`filter` connects to a socket whose own filter drops all packets until `--lift-ms`; with `--accept-all` it drops none.
+
 Printed is one JSON object with what the programs saw.
 """
 
 import argparse
+import ctypes
 import json
 import os
 import selectors
 import signal
 import socket
+import struct
 import time
+
+SO_ATTACH_FILTER, SO_DETACH_FILTER = 26, 27
+# Of the classic packet filter: return a constant, the bytes of the packet that are kept.
+BPF_RET_K = 0x06
 
 ANSWER = b"a" * 200
 
@@ -78,6 +86,35 @@ def queue(opts):
     return {"port": address[1], "server_pid": child, "answered": answered, "late": late}
 
 
+def attach_filter(sock, keep_bytes):
+    """Lets the socket take so many bytes of each packet; of 0 the packet is dropped."""
+    program = ctypes.create_string_buffer(struct.pack("HBBI", BPF_RET_K, 0, 0, keep_bytes))
+    sock.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, struct.pack("HL", 1, ctypes.addressof(program)))
+
+
+def filtered(opts):
+    listening = listener(opts, 16)
+    attach_filter(listening, 0xffffffff if opts.accept_all else 0)
+
+    def serve():
+        time.sleep(opts.lift_ms / 1000)
+        listening.setsockopt(socket.SOL_SOCKET, SO_DETACH_FILTER, 0)
+        sock, _ = listening.accept()
+        sock.sendall(ANSWER)
+        sock.close()
+
+    child = in_child(serve)
+    address = listening.getsockname()
+    listening.close()
+    started = time.monotonic()
+    sock = socket.create_connection(address)
+    connect_ms = (time.monotonic() - started) * 1000
+    read_bytes = len(sock.recv(1000))
+    sock.close()
+    ended(child)
+    return {"port": address[1], "connect_ms": connect_ms, "read_bytes": read_bytes}
+
+
 def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -88,6 +125,10 @@ def main():
     task.add_argument("--backlog", type=int, default=1)
     task.add_argument("--clients", type=int, default=6)
     task.add_argument("--away-ms", type=int, default=500)
+    task = tasks.add_parser("filter")
+    task.set_defaults(run=filtered)
+    task.add_argument("--lift-ms", type=int, default=500)
+    task.add_argument("--accept-all", action="store_true")
     opts = parser.parse_args()
     signal.alarm(60)
     print(json.dumps(opts.run(opts)), flush=True)

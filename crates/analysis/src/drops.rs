@@ -200,11 +200,9 @@ impl Hosts {
             return;
         }
         self.looked_at += 1;
-        let (flow, reverse) = (store.flow(direction), store.reverse(direction));
-        match seen_before(flow, reverse, drop) {
-            Some(point) if point >= Point::InputEnqueue => self.receivers += 1,
+        match host_of(store, direction, drop) {
+            Some(side) if side == direction.receiver() => self.receivers += 1,
             Some(_) => self.senders += 1,
-            None if was_refused(flow, drop) => self.senders += 1,
             None => {}
         }
     }
@@ -214,6 +212,20 @@ impl Hosts {
             return Some(direction.sender());
         }
         (self.receivers * 2 > self.looked_at).then_some(direction.receiver())
+    }
+}
+
+/// On whose host a packet of that direction was dropped; `None` where too little is known.
+pub(crate) fn host_of(
+    store: &ConnectionStore,
+    direction: Direction,
+    drop: &Record,
+) -> Option<Side> {
+    let (flow, reverse) = (store.flow(direction), store.reverse(direction));
+    match seen_before(flow, reverse, drop) {
+        Some(point) if point >= Point::InputEnqueue => Some(direction.receiver()),
+        Some(_) => Some(direction.sender()),
+        None => was_refused(flow, drop).then_some(direction.sender()),
     }
 }
 

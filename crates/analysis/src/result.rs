@@ -445,6 +445,8 @@ pub enum FindingId {
     UdpReceiveDrop,
     /// The listening socket has no room for another connection.
     AcceptQueueFull,
+    /// A host drops the segments that open a connection.
+    SynDropped,
 }
 
 named! {
@@ -466,6 +468,7 @@ named! {
         BufferBelowBdp => "buffer-below-bdp",
         UdpReceiveDrop => "udp-receive-drop",
         AcceptQueueFull => "accept-queue-full",
+        SynDropped => "syn-dropped",
     }
 }
 

@@ -42,22 +42,39 @@ impl<'a> Handshake<'a> {
         })
     }
 
+    /// Whether the client's socket opened in the end.
+    pub(super) fn is_opened(&self) -> bool {
+        self.state_after(0, ESTABLISHED).is_some()
+    }
+
     /// From `at_ns`, when a SYN was seen at one point, to the next SYN, or until the client gave up. `None`
-    /// where that SYN was answered or forwarded, or missed records may hide this.
+    /// where that SYN was answered or forwarded later, or missed records may hide this.
     pub(super) fn wait_since(&self, at_ns: u64) -> Option<Interval> {
+        let wait = self.wait_for_next(at_ns)?;
+        (!self.is_answered(wait)).then_some(wait)
+    }
+
+    /// The same from a SYN-ACK, for what makes the client's socket open.
+    pub(super) fn wait_for_answer_since(&self, at_ns: u64) -> Option<Interval> {
+        let wait = self.wait_for_next(at_ns)?;
+        let opened_ns = self.state_after(0, ESTABLISHED);
+        opened_ns.is_none_or(|opened_ns| opened_ns >= wait.end_ns).then_some(wait)
+    }
+
+    fn wait_for_next(&self, at_ns: u64) -> Option<Interval> {
         if self.state_after(0, ESTABLISHED).is_some_and(|opened_ns| opened_ns <= at_ns) {
             return None;
         }
         let later = self.client.passages[2..6].iter().filter_map(|passes| {
-            let mut later = passes.iter().filter(|pass| pass.at_ns > at_ns);
-            later.find(|pass| is_syn(pass.tcp_flags)).map(|pass| pass.at_ns)
+            let mut later = syns(passes).filter(|pass| pass.at_ns > at_ns);
+            later.next().map(|pass| pass.at_ns)
         });
         let next_ns = later.chain(self.drop_after(at_ns)).min();
         let is_same = next_ns.is_some_and(|next_ns| next_ns - at_ns < AGAIN_NS_MIN);
         let gave_up_ns = self.state_after(at_ns, CLOSE);
         let until_ns = next_ns.into_iter().chain(gave_up_ns).min().unwrap_or(self.end_ns);
         let wait = Interval::new(at_ns, until_ns.max(at_ns));
-        let is_known = !is_same && !self.is_answered(wait) && !self.is_in_doubt(wait);
+        let is_known = !is_same && !self.is_in_doubt(wait);
         (is_known && wait.duration_ns() >= ANSWER_NS_MAX).then_some(wait)
     }
 

@@ -16,6 +16,7 @@ mod control;
 mod corked;
 mod delayed_ack_wait;
 mod doubt;
+mod drop_reason;
 mod duplicates;
 #[cfg(test)]
 mod end_to_end;
@@ -39,6 +40,7 @@ mod slow_reader;
 mod small_writes;
 mod split_message;
 mod stop_and_wait;
+mod syn_dropped;
 mod tally;
 #[cfg(test)]
 mod testing;
@@ -55,7 +57,8 @@ use crate::{ConnectionView, Finding, FlowView};
 
 /// All findings of a connection, highest cost first.
 pub(crate) fn find(view: &ConnectionView<'_>) -> Vec<Finding> {
-    let of_opening = accept_queue_full::find(view);
+    let of_opening = [accept_queue_full::find(view), syn_dropped::find(view)];
+    let of_opening: Vec<_> = of_opening.into_iter().flatten().collect();
     let opening = Intervals::union_of(of_opening.iter().flat_map(times));
     let flows = view.flows.iter();
     let mut findings: Vec<_> = flows.flat_map(|flow| of_flow(view, flow, &opening)).collect();

@@ -573,9 +573,10 @@ mod tests {
 
     #[test]
     fn a_syn_that_arrived_and_was_not_answered_is_the_servers() {
+        // A missed record may be its answer, so that syn-dropped is silent.
         let text =
             "0ms 3-6 syn | 5us drop syn detail=77 | 1000ms 3-6 syn | 1000005us drop syn detail=77
-                    1000006us retransmit code=5";
+                    1000006us retransmit code=5 | 1100ms loss code=6 from=0ms detail=1";
         assert_snapshot!(cure(text), @"@server: On the server's host: the SYN arrived there and was not answered. Look for a packet filter (nft list ruleset).");
         assert_snapshot!(evidence(text, "0ms app_idle | 2s end"), @r"
         the kernel drops the SYN after InputDequeue, reason NETFILTER_DROP

@@ -29,3 +29,23 @@ fn root_an_accept_queue_with_room_is_silent() {
     let report = &recording.report;
     assert!(report.findings("accept-queue-full").is_empty(), "{}", report.summary());
 }
+
+#[test]
+fn root_a_syn_that_a_filter_drops_has_the_filters_reason() {
+    let Some(_turn) = turn::take() else { return };
+    let recording = workload_recorded("turned_away.py", &["filter"]);
+    let report = &recording.report;
+    assert_eq!(report.found(), ["syn-dropped"].into(), "{}", report.summary());
+    let finding = report.findings("syn-dropped")[0];
+    assert_eq!((&finding["side"], &finding["count"]), (&"server".into(), &1.into()), "{finding}");
+    assert!(text(&finding["summary"]).contains("SOCKET_FILTER"), "{finding}");
+    assert!(text(&finding["fix"]).contains("SO_ATTACH_FILTER"), "{finding}");
+}
+
+#[test]
+fn root_a_filter_that_accepts_is_silent() {
+    let Some(_turn) = turn::take() else { return };
+    let recording = workload_recorded("turned_away.py", &["filter", "--accept-all"]);
+    let report = &recording.report;
+    assert!(report.findings("syn-dropped").is_empty(), "{}", report.summary());
+}
