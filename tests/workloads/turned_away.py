@@ -6,6 +6,9 @@ the number of clients the kernel ignores the rest. Each client that is accepted 
 
 `filter` connects to a socket whose own filter drops all packets until `--lift-ms`; with `--accept-all` it drops none.
 
+`refused` connects `--times` times to a port where nothing listens; with `--then-served` a server starts there at last
+and the same program is served.
+
 Printed is one JSON object with what the programs saw.
 """
 
@@ -115,6 +118,23 @@ def filtered(opts):
     return {"port": address[1], "connect_ms": connect_ms, "read_bytes": read_bytes}
 
 
+def refused(opts):
+    listening = listener(opts, 16)
+    address = listening.getsockname()
+    listening.close()
+    refusals = 0
+    for _ in range(opts.times):
+        try:
+            socket.create_connection(address).close()
+        except ConnectionRefusedError:
+            refusals += 1
+    if opts.then_served:
+        again = socket.create_server(address)
+        socket.create_connection(address).close()
+        again.close()
+    return {"port": address[1], "refusals": refusals}
+
+
 def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -129,6 +149,10 @@ def main():
     task.set_defaults(run=filtered)
     task.add_argument("--lift-ms", type=int, default=500)
     task.add_argument("--accept-all", action="store_true")
+    task = tasks.add_parser("refused")
+    task.set_defaults(run=refused)
+    task.add_argument("--times", type=int, default=3)
+    task.add_argument("--then-served", action="store_true")
     opts = parser.parse_args()
     signal.alarm(60)
     print(json.dumps(opts.run(opts)), flush=True)

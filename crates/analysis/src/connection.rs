@@ -55,11 +55,13 @@ pub(crate) fn analyze_connection(
             drop_reasons,
         }
     };
+    let unopened = outcome::unopened(store, losses, drop_reasons);
     let findings = findings::find(&ConnectionView {
         store,
         flows: [view(Direction::FromClient), view(Direction::FromServer)],
         buffers: &buffers,
         exchanges: exchanges.as_ref(),
+        unopened: unopened.as_ref(),
         openings,
     });
     ConnectionAnalysis {
@@ -68,7 +70,7 @@ pub(crate) fn analyze_connection(
         flows: flows.map(|flow| flow.analysis),
         exchanges,
         transactions: transactions::summarize(store),
-        unopened: outcome::unopened(store, losses, drop_reasons),
+        unopened,
         reset: outcome::reset(store),
         shut_windows: outcome::shut_windows(store),
         is_inner: kernel_socket::has_kernel_socket(store, losses, end_ns),

@@ -76,6 +76,9 @@ pub(crate) fn named(drop: &Record, reasons: &DropReasons) -> Option<Cause> {
     match name_of(drop, reasons)? {
         "NO_SOCKET" | "no-socket" => Some(Cause::NoSocket),
         "SOCKET_RCVBUFF" | "PROTO_MEM" | "receive-buffer-full" => Some(Cause::FullBuffer),
+        "NOT_SPECIFIED" => None,
+        // Of the model's other reasons the queue knows more.
+        name if name.starts_with(|first: char| first.is_ascii_uppercase()) => Some(Cause::Unknown),
         _ => None,
     }
 }

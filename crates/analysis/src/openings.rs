@@ -1,4 +1,4 @@
-//! Connections that opened, over the whole trace, by their server's address.
+//! Connections that opened, over the whole trace: by their server's address and by the program that asked.
 //!
 //! A connection that did not open says little of the server. Other connections to the same address say more: that a
 //! socket of this host listens there, and of which process.
@@ -28,6 +28,10 @@ impl Established {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Openings {
     listeners: BTreeMap<SocketAddr, Listener>,
+    /// By the process that asked and the port of the server.
+    asked: BTreeMap<(u32, u16), Vec<u64>>,
+    /// The first one to each port of a server.
+    first_ns: BTreeMap<u16, u64>,
 }
 
 /// A socket of this host that listens, known by connections that it opened.
@@ -60,15 +64,25 @@ impl Openings {
             opened.entry(flow).or_insert(at_ns);
         }
         for connection in connections.filter(|one| one.protocol == Protocol::Tcp) {
-            if let Some(at_ns) = opened.get(&connection.id.flow(Direction::FromServer)).copied() {
-                let mut processes = connection.processes.iter();
+            let opened_ns = |direction| opened.get(&connection.id.flow(direction)).copied();
+            let process = |side| connection.processes.iter().find(|process| process.side == side);
+            if let Some(at_ns) = opened_ns(Direction::FromServer) {
                 let listener = all.listeners.entry(connection.server).or_default();
-                match processes.find(|process| process.side == Side::Server) {
+                match process(Side::Server) {
                     Some(process) => {
                         listener.process.get_or_insert_with(|| process.clone());
                     }
                     None => listener.unused.push((at_ns, connection.closed_ns)),
                 }
+            }
+            let before_ns = connection.preexisting.then_some(connection.opened_ns);
+            let asked_ns = opened_ns(Direction::FromClient).or(before_ns);
+            let Some(at_ns) = asked_ns.or(opened_ns(Direction::FromServer)) else { continue };
+            let port = connection.server.port();
+            let first_ns = all.first_ns.entry(port).or_insert(at_ns);
+            *first_ns = at_ns.min(*first_ns);
+            if let Some(asker) = process(Side::Client) {
+                all.asked.entry((asker.pid, port)).or_default().push(at_ns);
             }
         }
         all
@@ -77,6 +91,16 @@ impl Openings {
     /// The socket of this host that listens at `address`; `None` when no connection shows that there is one.
     pub(crate) fn listener(&self, address: SocketAddr) -> Option<&Listener> {
         self.listeners.get(&address)
+    }
+
+    /// When the first connection to that port opened, at any address.
+    pub(crate) fn first_ns(&self, port: u16) -> Option<u64> {
+        self.first_ns.get(&port).copied()
+    }
+
+    /// When the process opened connections to that port, at any address.
+    pub(crate) fn asked(&self, pid: u32, port: u16) -> &[u64] {
+        self.asked.get(&(pid, port)).map_or(&[], Vec::as_slice)
     }
 }
 
@@ -91,8 +115,8 @@ mod tests {
         Openings::new(connections.iter(), &established)
     }
 
-    fn used() -> Connection {
-        let process = Process { pid: 7, comm: "serves".to_owned(), side: Side::Server };
+    fn used_by(side: Side) -> Connection {
+        let process = Process { pid: 7, comm: "serves".to_owned(), side };
         Connection { processes: vec![process], ..connection(1) }
     }
 
@@ -111,9 +135,16 @@ mod tests {
 
     #[test]
     fn a_listener_has_the_process_that_uses_its_connections() {
-        let seen = of(&[used()], "5us <state-change code=1 extra=3");
+        let seen = of(&[used_by(Side::Server)], "5us <state-change code=1 extra=3");
         let listener = seen.listener(connection(1).server).expect("it listens");
         assert_eq!(listener.process.as_ref().map(|process| process.pid), Some(7));
         assert_eq!(listener.unused_at(9_000), 0);
+    }
+
+    #[test]
+    fn what_a_program_opened_is_known_by_its_port() {
+        let seen = of(&[used_by(Side::Client)], "5us state-change code=1 extra=2");
+        assert_eq!((seen.asked(7, 80), seen.asked(7, 81)), (&[5_000][..], &[][..]));
+        assert_eq!((seen.first_ns(80), seen.first_ns(81)), (Some(5_000), None));
     }
 }

@@ -447,6 +447,8 @@ pub enum FindingId {
     AcceptQueueFull,
     /// A host drops the segments that open a connection.
     SynDropped,
+    /// A host answered the SYN by a reset.
+    ConnectionRefused,
 }
 
 named! {
@@ -469,6 +471,14 @@ named! {
         UdpReceiveDrop => "udp-receive-drop",
         AcceptQueueFull => "accept-queue-full",
         SynDropped => "syn-dropped",
+        ConnectionRefused => "connection-refused",
+    }
+}
+
+impl FindingId {
+    /// Whether something failed: that is what matters, whatever time it took.
+    pub fn is_failure(self) -> bool {
+        matches!(self, Self::UdpReceiveDrop | Self::ConnectionRefused)
     }
 }
 

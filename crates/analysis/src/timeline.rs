@@ -9,7 +9,8 @@ use sockscope_record::{ConnectionId, Direction, Point, Protocol};
 
 use crate::openings::Openings;
 use crate::{
-    BufferGrant, ConnectionStore, DropReasons, ExchangeSummary, FlowAnalysis, FlowStore, LedgerPart,
+    BufferGrant, ConnectionStore, DropReasons, ExchangeSummary, FlowAnalysis, FlowStore,
+    LedgerPart, Unopened,
 };
 
 /// From `start_ns` to `end_ns` the oldest unread byte of a flow was in one place.
@@ -117,6 +118,8 @@ pub struct ConnectionView<'a> {
     pub buffers: &'a [BufferGrant],
     /// Requests and responses, when the traffic alternates.
     pub exchanges: Option<&'a ExchangeSummary>,
+    /// Why it did not open; `None` when it did, or when that is unknown.
+    pub unopened: Option<&'a Unopened>,
     /// The connections of the trace that opened.
     pub(crate) openings: &'a Openings,
 }

@@ -12,6 +12,7 @@ mod buffer_clipped;
 mod buffers;
 mod by_byte;
 mod congestion_limited;
+mod connection_refused;
 mod control;
 mod corked;
 mod delayed_ack_wait;
@@ -63,6 +64,7 @@ pub(crate) fn find(view: &ConnectionView<'_>) -> Vec<Finding> {
     let flows = view.flows.iter();
     let mut findings: Vec<_> = flows.flat_map(|flow| of_flow(view, flow, &opening)).collect();
     findings.extend(of_opening);
+    findings.extend(connection_refused::find(view));
     findings.extend(stop_and_wait::find(view));
     findings.sort_by_key(|finding| (Reverse(finding.cost_ns), finding.flow, finding.id));
     findings

@@ -12,7 +12,8 @@ use super::drop_reason;
 use super::handshake::{Handshake, syn_drops};
 use super::intervals::{Interval, Intervals};
 use super::phrasing::{self, Notes};
-use crate::{ConnectionView, Finding, FindingId, drops};
+use crate::drops::{self, Cause};
+use crate::{ConnectionView, Finding, FindingId};
 
 /// A dropped SYN or SYN-ACK, and the time that the client waited for it.
 struct Dropped<'a> {
@@ -85,7 +86,8 @@ fn dropped<'a>(
     let drops = syn_drops(flow).filter(|drop| losses.binary_search(&drop.at_ns).is_ok());
     let named = drops.filter_map(|drop| Some((drop, drops::name_of(drop, reasons)?)));
     let of_others = named.filter(|(_, reason)| *reason != OVERFLOW && *reason != "NOT_SPECIFIED");
-    let of_others = of_others.filter(|(drop, _)| drops::named(drop, reasons).is_none());
+    let of_others =
+        of_others.filter(|(drop, _)| drops::named(drop, reasons) == Some(Cause::Unknown));
     let waited = of_others.filter_map(|(drop, reason)| {
         let wait = match direction {
             Direction::FromClient => handshake.wait_since(drop.at_ns),

@@ -6,6 +6,8 @@
 use sockscope_record::{Connection, Direction, Process, Protocol, Record, Side, StateChange};
 
 use crate::openings::{Established, Openings};
+use crate::outcome;
+use crate::record_loss_times::Losses;
 use crate::testing::{connection, records, time_ns};
 use crate::{
     AckSummary, Analyzer, AtLeast, BurstSummary, ConnectionStore, ConnectionView, Distribution,
@@ -94,6 +96,19 @@ impl Fixture {
         let mut established = Established::default();
         let open = Record { flow: other.id.flow(Direction::FromServer), ..Record::default() };
         established.look(&open.with_state_change(StateChange { old: 3, new: 1 }));
+        self.openings = Openings::new([&other].into_iter(), &established);
+        self
+    }
+
+    /// The client's process has opened another connection to the same port at that time.
+    pub(super) fn client_opened_at(mut self, at: &str) -> Self {
+        let process = Process { pid: 8, comm: "asks".to_owned(), side: Side::Client };
+        self.store.connection.processes = vec![process.clone()];
+        let other = Connection { processes: vec![process], ..connection(2) };
+        let flow = other.id.flow(Direction::FromClient);
+        let open = Record { flow, at_ns: time_ns(at), ..Record::default() };
+        let mut established = Established::default();
+        established.look(&open.with_state_change(StateChange { old: 2, new: 1 }));
         self.openings = Openings::new([&other].into_iter(), &established);
         self
     }
@@ -195,11 +210,14 @@ impl Fixture {
             unknown_ns: &unknown_ns[direction as usize],
             drop_reasons,
         };
+        let losses = Losses::touching(self.store.connection.protocol, &self.losses);
+        let unopened = outcome::unopened(&self.store, &losses, drop_reasons);
         look(&ConnectionView {
             store: &self.store,
             flows: directions.map(flow),
             buffers: &[],
             exchanges: self.exchanges.as_ref(),
+            unopened: unopened.as_ref(),
             openings: &self.openings,
         })
     }

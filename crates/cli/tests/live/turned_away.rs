@@ -1,8 +1,13 @@
 //! What a host does not take, by the kernel's own reason.
 
-use crate::bundle::workload_recorded;
+use crate::bundle::{Recording, run_once, workload, workload_recorded};
 use crate::report::{count, text};
 use crate::turn;
+
+/// Records traffic of which its host takes nothing, so that the records cannot add up.
+fn untaken(arguments: &[&str]) -> Recording {
+    run_once(&[], &workload("turned_away.py", arguments))
+}
 
 #[test]
 fn root_a_full_accept_queue_is_the_servers() {
@@ -48,4 +53,25 @@ fn root_a_filter_that_accepts_is_silent() {
     let recording = workload_recorded("turned_away.py", &["filter", "--accept-all"]);
     let report = &recording.report;
     assert!(report.findings("syn-dropped").is_empty(), "{}", report.summary());
+}
+
+#[test]
+fn root_a_connection_that_no_program_listens_for_is_refused() {
+    let Some(_turn) = turn::take() else { return };
+    let recording = untaken(&["refused"]);
+    let report = &recording.report;
+    assert_eq!(report.found(), ["connection-refused"].into(), "{}", report.summary());
+    let found = report.findings("connection-refused");
+    assert_eq!(found.len() as u64, count(&recording.facts()["refusals"]), "{}", report.summary());
+    for finding in found {
+        assert!(text(&finding["summary"]).ends_with("no program listens there."), "{finding}");
+    }
+}
+
+#[test]
+fn root_a_program_that_is_served_at_last_was_not_refused() {
+    let Some(_turn) = turn::take() else { return };
+    let recording = untaken(&["refused", "--then-served"]);
+    let report = &recording.report;
+    assert!(report.findings("connection-refused").is_empty(), "{}", report.summary());
 }
