@@ -9,6 +9,9 @@ the number of clients the kernel ignores the rest. Each client that is accepted 
 `refused` connects `--times` times to a port where nothing listens; with `--then-served` a server starts there at last
 and the same program is served.
 
+`unread` is served by a program that answers after the first 10 bytes of a request of `--request-bytes` and closes; with
+`--read-all` it reads the request first.
+
 Printed is one JSON object with what the programs saw.
 """
 
@@ -135,6 +138,34 @@ def refused(opts):
     return {"port": address[1], "refusals": refusals}
 
 
+def unread(opts):
+    listening = listener(opts, 16)
+
+    def serve():
+        sock, _ = listening.accept()
+        left = opts.request_bytes if opts.read_all else 10
+        while left:
+            left -= len(sock.recv(left))
+        sock.sendall(ANSWER)
+        # The rest of the request has arrived by then.
+        time.sleep(0.2)
+        sock.close()
+
+    child = in_child(serve)
+    address = listening.getsockname()
+    listening.close()
+    sock = socket.create_connection(address)
+    sock.sendall(bytes(opts.request_bytes))
+    read_bytes, ended_by = 0, "end of stream"
+    try:
+        while data := sock.recv(1000):
+            read_bytes += len(data)
+    except ConnectionResetError:
+        ended_by = "reset"
+    ended(child)
+    return {"port": address[1], "server_pid": child, "read_bytes": read_bytes, "ended_by": ended_by}
+
+
 def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -153,6 +184,10 @@ def main():
     task.set_defaults(run=refused)
     task.add_argument("--times", type=int, default=3)
     task.add_argument("--then-served", action="store_true")
+    task = tasks.add_parser("unread")
+    task.set_defaults(run=unread)
+    task.add_argument("--request-bytes", type=int, default=1000)
+    task.add_argument("--read-all", action="store_true")
     opts = parser.parse_args()
     signal.alarm(60)
     print(json.dumps(opts.run(opts)), flush=True)

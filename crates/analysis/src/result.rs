@@ -449,6 +449,8 @@ pub enum FindingId {
     SynDropped,
     /// A host answered the SYN by a reset.
     ConnectionRefused,
+    /// A socket was closed with data unread, which resets the connection.
+    ResetUnread,
 }
 
 named! {
@@ -472,13 +474,14 @@ named! {
         AcceptQueueFull => "accept-queue-full",
         SynDropped => "syn-dropped",
         ConnectionRefused => "connection-refused",
+        ResetUnread => "reset-unread",
     }
 }
 
 impl FindingId {
     /// Whether something failed: that is what matters, whatever time it took.
     pub fn is_failure(self) -> bool {
-        matches!(self, Self::UdpReceiveDrop | Self::ConnectionRefused)
+        matches!(self, Self::UdpReceiveDrop | Self::ConnectionRefused | Self::ResetUnread)
     }
 }
 

@@ -8,6 +8,8 @@
 pub(super) enum Topic {
     /// Accept connections sooner.
     Accept,
+    /// Read a request to its end before the socket is closed.
+    ReadToEnd,
 }
 
 struct Advice {
@@ -58,12 +60,29 @@ const TABLE: &[Advice] = &[
         comms: POSTGRES,
         text: "a pool of connections in front of it (pgbouncer); max_connections bounds the backlog",
     },
+    Advice {
+        topic: Topic::ReadToEnd,
+        comms: PYTHON,
+        text: "read all of the request (Content-Length bytes of rfile) before the handler returns",
+    },
+    Advice {
+        topic: Topic::ReadToEnd,
+        comms: NODE,
+        text: "consume the request (req.resume()) before the socket is destroyed",
+    },
+    Advice {
+        topic: Topic::ReadToEnd,
+        comms: JAVA,
+        text: "read the request's InputStream to its end",
+    },
+    Advice { topic: Topic::ReadToEnd, comms: NGINX, text: "lingering_close always" },
 ];
 
 /// The same of a program of any language.
 fn of_any(topic: Topic) -> &'static str {
     match topic {
         Topic::Accept => "a thread or process that only calls accept() and hands over",
+        Topic::ReadToEnd => "read() until the message is complete",
     }
 }
 

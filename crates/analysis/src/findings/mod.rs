@@ -35,6 +35,7 @@ mod reads;
 mod receive_window_limited;
 mod resent;
 mod resent_segment;
+mod reset_unread;
 mod retransmission;
 mod send_buffer_limited;
 mod slow_reader;
@@ -64,7 +65,8 @@ pub(crate) fn find(view: &ConnectionView<'_>) -> Vec<Finding> {
     let flows = view.flows.iter();
     let mut findings: Vec<_> = flows.flat_map(|flow| of_flow(view, flow, &opening)).collect();
     findings.extend(of_opening);
-    findings.extend(connection_refused::find(view));
+    findings
+        .extend([connection_refused::find(view), reset_unread::find(view)].into_iter().flatten());
     findings.extend(stop_and_wait::find(view));
     findings.sort_by_key(|finding| (Reverse(finding.cost_ns), finding.flow, finding.id));
     findings

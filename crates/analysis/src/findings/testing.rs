@@ -113,6 +113,12 @@ impl Fixture {
         self
     }
 
+    /// The same connection, to another host.
+    pub(super) fn peer_elsewhere(mut self) -> Self {
+        self.store.connection.both_ends_here = false;
+        self
+    }
+
     /// The kernel has no names for why it drops packets.
     pub(super) fn nameless_drops(mut self) -> Self {
         self.drop_reasons.clear();

@@ -75,3 +75,24 @@ fn root_a_program_that_is_served_at_last_was_not_refused() {
     let report = &recording.report;
     assert!(report.findings("connection-refused").is_empty(), "{}", report.summary());
 }
+
+#[test]
+fn root_a_socket_closed_with_data_unread_is_the_closers() {
+    let Some(_turn) = turn::take() else { return };
+    let recording = workload_recorded("turned_away.py", &["unread"]);
+    let (facts, report) = (recording.facts(), &recording.report);
+    assert_eq!(facts["ended_by"], "reset", "{facts}");
+    let found = report.findings("reset-unread");
+    assert_eq!(found.len(), 1, "{}", report.summary());
+    assert_eq!(found[0]["side"], "server", "{}", found[0]);
+    assert!(text(&found[0]["summary"]).contains("990 bytes unread"), "{}", found[0]);
+}
+
+#[test]
+fn root_a_socket_closed_with_all_read_resets_nothing() {
+    let Some(_turn) = turn::take() else { return };
+    let recording = workload_recorded("turned_away.py", &["unread", "--read-all"]);
+    assert_eq!(recording.facts()["ended_by"], "end of stream");
+    let report = &recording.report;
+    assert!(report.findings("reset-unread").is_empty(), "{}", report.summary());
+}
