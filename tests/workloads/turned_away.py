@@ -12,6 +12,9 @@ and the same program is served.
 `unread` is served by a program that answers after the first 10 bytes of a request of `--request-bytes` and closes; with
 `--read-all` it reads the request first.
 
+`datagrams` sends `--times` datagrams to a port that no socket has, or with `--filter` to a socket whose filter drops
+them; with `--taken` to a socket that takes them.
+
 Printed is one JSON object with what the programs saw.
 """
 
@@ -166,6 +169,23 @@ def unread(opts):
     return {"port": address[1], "server_pid": child, "read_bytes": read_bytes, "ended_by": ended_by}
 
 
+def datagrams(opts):
+    taking = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    taking.bind((opts.host, 0))
+    address = taking.getsockname()
+    if opts.filter:
+        attach_filter(taking, 0)
+    elif not opts.taken:
+        taking.close()
+    sending = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    taken = 0
+    for _ in range(opts.times):
+        sending.sendto(b"d" * 100, address)
+        if opts.taken:
+            taken += len(taking.recv(1000)) == 100
+    return {"port": address[1], "sent": opts.times, "taken": taken}
+
+
 def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -188,6 +208,11 @@ def main():
     task.set_defaults(run=unread)
     task.add_argument("--request-bytes", type=int, default=1000)
     task.add_argument("--read-all", action="store_true")
+    task = tasks.add_parser("datagrams")
+    task.set_defaults(run=datagrams)
+    task.add_argument("--times", type=int, default=5)
+    task.add_argument("--filter", action="store_true")
+    task.add_argument("--taken", action="store_true")
     opts = parser.parse_args()
     signal.alarm(60)
     print(json.dumps(opts.run(opts)), flush=True)

@@ -451,6 +451,10 @@ pub enum FindingId {
     ConnectionRefused,
     /// A socket was closed with data unread, which resets the connection.
     ResetUnread,
+    /// Datagrams that no socket of their host takes.
+    UdpRefused,
+    /// Datagrams dropped for another reason than a full receive buffer.
+    UdpDropped,
 }
 
 named! {
@@ -475,13 +479,22 @@ named! {
         SynDropped => "syn-dropped",
         ConnectionRefused => "connection-refused",
         ResetUnread => "reset-unread",
+        UdpRefused => "udp-refused",
+        UdpDropped => "udp-dropped",
     }
 }
 
 impl FindingId {
     /// Whether something failed: that is what matters, whatever time it took.
     pub fn is_failure(self) -> bool {
-        matches!(self, Self::UdpReceiveDrop | Self::ConnectionRefused | Self::ResetUnread)
+        matches!(
+            self,
+            Self::UdpReceiveDrop
+                | Self::ConnectionRefused
+                | Self::ResetUnread
+                | Self::UdpRefused
+                | Self::UdpDropped
+        )
     }
 }
 

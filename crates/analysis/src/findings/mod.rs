@@ -46,7 +46,9 @@ mod syn_dropped;
 mod tally;
 #[cfg(test)]
 mod testing;
+mod udp_dropped;
 mod udp_receive_drop;
+mod udp_refused;
 mod writes;
 
 use std::cmp::Reverse;
@@ -85,8 +87,9 @@ fn of_flow(
     let reader = [slow_reader::find(&facts), late_wakeup::find(&facts)];
     let queue = interface_queue_limited::find(&facts);
     if connection.store.connection.protocol == Protocol::Udp {
-        let dropped = udp_receive_drop::find(&facts);
-        return reader.into_iter().chain([queue, dropped]).flatten().chain(clipped).collect();
+        let others = udp_dropped::find(&facts, queue.is_some());
+        let dropped = [queue, udp_receive_drop::find(&facts), udp_refused::find(&facts), others];
+        return reader.into_iter().chain(dropped).flatten().chain(clipped).collect();
     }
     let is_queue_limited = queue.is_some();
     let is_reader_slow = reader[0].is_some();

@@ -96,3 +96,32 @@ fn root_a_socket_closed_with_all_read_resets_nothing() {
     let report = &recording.report;
     assert!(report.findings("reset-unread").is_empty(), "{}", report.summary());
 }
+
+#[test]
+fn root_datagrams_that_no_socket_takes_are_refused() {
+    let Some(_turn) = turn::take() else { return };
+    let recording = untaken(&["datagrams"]);
+    let report = &recording.report;
+    assert_eq!(report.found(), ["udp-refused"].into(), "{}", report.summary());
+    assert_eq!(report.findings("udp-refused")[0]["count"], recording.facts()["sent"]);
+}
+
+#[test]
+fn root_datagrams_that_a_filter_drops_have_the_filters_reason() {
+    let Some(_turn) = turn::take() else { return };
+    let recording = untaken(&["datagrams", "--filter"]);
+    let report = &recording.report;
+    assert_eq!(report.found(), ["udp-dropped"].into(), "{}", report.summary());
+    let finding = report.findings("udp-dropped")[0];
+    assert_eq!(finding["count"], recording.facts()["sent"], "{finding}");
+    assert!(text(&finding["summary"]).contains("SOCKET_FILTER"), "{finding}");
+}
+
+#[test]
+fn root_datagrams_that_are_taken_are_neither() {
+    let Some(_turn) = turn::take() else { return };
+    let recording = workload_recorded("turned_away.py", &["datagrams", "--taken"]);
+    let report = &recording.report;
+    let found = report.found();
+    assert!(!found.contains("udp-refused") && !found.contains("udp-dropped"), "{found:?}");
+}
