@@ -13,6 +13,7 @@ use sockscope_record::{
 };
 
 use crate::connection::analyze_connection;
+use crate::openings::{Established, Openings};
 use crate::record_buffer::{RecordBuffer, is_gone};
 use crate::record_loss_times::TraceLosses;
 use crate::timeline::by_start;
@@ -33,6 +34,7 @@ pub struct Analyzer {
     last: Option<(u32, usize)>,
     losses: Vec<LossInterval>,
     of_others: OfOthers,
+    established: Established,
     tally: Tally,
 }
 
@@ -110,6 +112,7 @@ impl Analyzer {
             } else if record.offset.checked_add(u64::from(record.len)).is_none() {
                 self.tally.impossible += 1;
             } else {
+                self.established.look(record);
                 let index = self.entry(record.flow.connection());
                 self.entries[index].buffer.push(*record);
             }
@@ -139,28 +142,34 @@ impl Analyzer {
     }
 
     /// Analyses everything, freeing records as it goes.
-    pub fn finish(self, facts: TraceFacts) -> Analysis {
+    pub fn finish(mut self, facts: TraceFacts) -> Analysis {
+        let established = std::mem::take(&mut self.established);
         let (mut analysis, entries, losses, of_others) = self.prepare(facts);
         let losses = TraceLosses::new(&losses, &of_others);
+        let openings = openings(&entries, &established);
         for entry in entries {
             let store = entry.into_store();
             let losses = losses.of(&store.connection);
             let reasons = &analysis.facts.drop_reasons;
-            let connection = analyze_connection(&store, losses, reasons, analysis.end_ns());
+            let end_ns = analysis.end_ns();
+            let connection = analyze_connection(&store, losses, reasons, end_ns, &openings);
             analysis.connections.push(connection);
         }
         analysis
     }
 
     /// As [`Analyzer::finish`], and keeps the sorted records: 40 bytes for each.
-    pub fn finish_keeping(self, facts: TraceFacts) -> (Analysis, Stores) {
+    pub fn finish_keeping(mut self, facts: TraceFacts) -> (Analysis, Stores) {
+        let established = std::mem::take(&mut self.established);
         let (mut analysis, entries, losses, of_others) = self.prepare(facts);
         let by_connection = TraceLosses::new(&losses, &of_others);
+        let openings = openings(&entries, &established);
         let connections: Vec<_> = entries.into_iter().map(Entry::into_store).collect();
         let reasons = &analysis.facts.drop_reasons;
         let end_ns = analysis.end_ns();
         let analyses = connections.iter().map(|store| {
-            analyze_connection(store, by_connection.of(&store.connection), reasons, end_ns)
+            let losses = by_connection.of(&store.connection);
+            analyze_connection(store, losses, reasons, end_ns, &openings)
         });
         analysis.connections = analyses.collect();
         let drop_reasons = analysis.facts.drop_reasons.clone();
@@ -203,6 +212,12 @@ impl Analyzer {
         let nameless = entries.iter().filter(|entry| entry.connection.is_none()).count();
         (tally.into_analysis(facts, nameless), entries, by_start(losses), of_others)
     }
+}
+
+/// What the connections of the trace say of each other's servers.
+fn openings(entries: &[Entry], established: &Established) -> Openings {
+    let described = entries.iter().filter_map(|entry| entry.connection.as_ref());
+    Openings::new(described, established)
 }
 
 impl Entry {

@@ -5,6 +5,7 @@ use sockscope_record::{Direction, Point, Protocol};
 use crate::curve::Curve;
 use crate::drops;
 use crate::flow_curves::FlowCurves;
+use crate::openings::Openings;
 use crate::ranges::Range;
 use crate::record_loss_times::Losses;
 use crate::{
@@ -29,6 +30,7 @@ pub(crate) fn analyze_connection(
     losses: &Losses,
     drop_reasons: &DropReasons,
     trace_end_ns: u64,
+    openings: &Openings,
 ) -> ConnectionAnalysis {
     let end_ns = store.last_ns().unwrap_or(0);
     let flows = [Direction::FromClient, Direction::FromServer]
@@ -57,12 +59,15 @@ pub(crate) fn analyze_connection(
             drop_reasons,
         }
     };
+    let unopened = outcome::unopened(store, losses, drop_reasons);
     let findings = findings::find(&ConnectionView {
         store,
         flows: [view(Direction::FromClient), view(Direction::FromServer)],
         buffers: &buffers,
         exchanges: exchanges.as_ref(),
         requests: &requests,
+        unopened: unopened.as_ref(),
+        openings,
     });
     ConnectionAnalysis {
         connection: store.connection.clone(),
@@ -71,7 +76,7 @@ pub(crate) fn analyze_connection(
         exchanges,
         requests,
         transactions: transactions::summarize(store),
-        unopened: outcome::unopened(store, losses, drop_reasons),
+        unopened,
         reset,
         shut_windows: outcome::shut_windows(store),
         is_inner: kernel_socket::has_kernel_socket(store, losses, end_ns),

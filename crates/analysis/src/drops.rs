@@ -76,6 +76,9 @@ pub(crate) fn named(drop: &Record, reasons: &DropReasons) -> Option<Cause> {
     match name_of(drop, reasons)? {
         "NO_SOCKET" | "no-socket" => Some(Cause::NoSocket),
         "SOCKET_RCVBUFF" | "PROTO_MEM" | "receive-buffer-full" => Some(Cause::FullBuffer),
+        "NOT_SPECIFIED" => None,
+        // Of the model's other reasons the queue knows more.
+        name if name.starts_with(|first: char| first.is_ascii_uppercase()) => Some(Cause::Unknown),
         _ => None,
     }
 }
@@ -154,7 +157,8 @@ fn had_come(drop: &Record, came: &RangeSet) -> bool {
     }
 }
 
-fn name_of<'a>(drop: &Record, reasons: &'a DropReasons) -> Option<&'a str> {
+/// The kernel's name of the reason; `None` where the trace has none.
+pub(crate) fn name_of<'a>(drop: &Record, reasons: &'a DropReasons) -> Option<&'a str> {
     Some(reasons.get(&u32::try_from(number_of(drop)).ok()?)?.as_str())
 }
 
@@ -199,11 +203,9 @@ impl Hosts {
             return;
         }
         self.looked_at += 1;
-        let (flow, reverse) = (store.flow(direction), store.reverse(direction));
-        match seen_before(flow, reverse, drop) {
-            Some(point) if point >= Point::InputEnqueue => self.receivers += 1,
+        match host_of(store, direction, drop) {
+            Some(side) if side == direction.receiver() => self.receivers += 1,
             Some(_) => self.senders += 1,
-            None if was_refused(flow, drop) => self.senders += 1,
             None => {}
         }
     }
@@ -213,6 +215,20 @@ impl Hosts {
             return Some(direction.sender());
         }
         (self.receivers * 2 > self.looked_at).then_some(direction.receiver())
+    }
+}
+
+/// On whose host a packet of that direction was dropped; `None` where too little is known.
+pub(crate) fn host_of(
+    store: &ConnectionStore,
+    direction: Direction,
+    drop: &Record,
+) -> Option<Side> {
+    let (flow, reverse) = (store.flow(direction), store.reverse(direction));
+    match seen_before(flow, reverse, drop) {
+        Some(point) if point >= Point::InputEnqueue => Some(direction.receiver()),
+        Some(_) => Some(direction.sender()),
+        None => was_refused(flow, drop).then_some(direction.sender()),
     }
 }
 

@@ -19,6 +19,7 @@ mod findings;
 mod flow_curves;
 mod kernel_socket;
 mod ledger;
+mod openings;
 mod outcome;
 mod queue;
 mod ranges;

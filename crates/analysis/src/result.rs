@@ -457,6 +457,18 @@ pub enum FindingId {
     SlowService,
     /// A request arrived and was not answered.
     Unanswered,
+    /// The listening socket has no room for another connection.
+    AcceptQueueFull,
+    /// A host drops the segments that open a connection.
+    SynDropped,
+    /// A host answered the SYN by a reset.
+    ConnectionRefused,
+    /// A socket was closed with data unread, which resets the connection.
+    ResetUnread,
+    /// Datagrams that no socket of their host takes.
+    UdpRefused,
+    /// Datagrams dropped for another reason than a full receive buffer.
+    UdpDropped,
 }
 
 named! {
@@ -479,6 +491,26 @@ named! {
         UdpReceiveDrop => "udp-receive-drop",
         SlowService => "slow-service",
         Unanswered => "unanswered",
+        AcceptQueueFull => "accept-queue-full",
+        SynDropped => "syn-dropped",
+        ConnectionRefused => "connection-refused",
+        ResetUnread => "reset-unread",
+        UdpRefused => "udp-refused",
+        UdpDropped => "udp-dropped",
+    }
+}
+
+impl FindingId {
+    /// Whether something failed: that is what matters, whatever time it took.
+    pub fn is_failure(self) -> bool {
+        matches!(
+            self,
+            Self::UdpReceiveDrop
+                | Self::ConnectionRefused
+                | Self::ResetUnread
+                | Self::UdpRefused
+                | Self::UdpDropped
+        )
     }
 }
 

@@ -7,9 +7,10 @@ use std::collections::BTreeSet;
 
 use sockscope_record::{ConnectionId, Direction, Point, Protocol};
 
+use crate::openings::Openings;
 use crate::{
     BufferGrant, ConnectionStore, DropReasons, ExchangeSummary, FlowAnalysis, FlowStore,
-    LedgerPart, Requests,
+    LedgerPart, Requests, Unopened,
 };
 
 /// From `start_ns` to `end_ns` the oldest unread byte of a flow was in one place.
@@ -119,4 +120,8 @@ pub struct ConnectionView<'a> {
     pub exchanges: Option<&'a ExchangeSummary>,
     /// All requests.
     pub requests: &'a Requests,
+    /// Why it did not open; `None` when it did, or when that is unknown.
+    pub unopened: Option<&'a Unopened>,
+    /// The connections of the trace that opened.
+    pub(crate) openings: &'a Openings,
 }

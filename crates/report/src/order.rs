@@ -91,7 +91,7 @@ impl<'a> FindingTotal<'a> {
     /// recording that went on for an hour after the traffic makes no stall harmless. Datagrams that
     /// nobody will read are no matter of time.
     pub(crate) fn is_worth_a_verdict(&self, duration_ns: u64) -> bool {
-        if self.id == FindingId::UdpReceiveDrop {
+        if self.id.is_failure() {
             return true;
         }
         is_verdicts_share(self.worst.cost_ns, self.worst_in, duration_ns)

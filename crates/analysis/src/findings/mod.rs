@@ -4,6 +4,7 @@
 //! time is reported twice, stands in [`of_flow`]; docs/findings/ has a page for each rule. A rule that is
 //! not certain says nothing: no finding is better than a wrong one.
 
+mod accept_queue_full;
 mod acks;
 mod awaiting_repair;
 mod buffer_below_bdp;
@@ -11,18 +12,22 @@ mod buffer_clipped;
 mod buffers;
 mod by_byte;
 mod congestion_limited;
+mod connection_refused;
 mod control;
 mod corked;
 mod delayed_ack_wait;
 mod doubt;
+mod drop_reason;
 mod duplicates;
 #[cfg(test)]
 mod end_to_end;
 mod facts;
+mod handshake;
 mod holds;
 mod interface;
 mod interface_queue_limited;
 mod intervals;
+mod language;
 mod late_wakeup;
 mod nagle_delayed_ack;
 mod phrasing;
@@ -30,6 +35,7 @@ mod reads;
 mod receive_window_limited;
 mod resent;
 mod resent_segment;
+mod reset_unread;
 mod retransmission;
 mod send_buffer_limited;
 mod slow_reader;
@@ -37,10 +43,13 @@ mod slow_service;
 mod small_writes;
 mod split_message;
 mod stop_and_wait;
+mod syn_dropped;
 mod tally;
 #[cfg(test)]
 mod testing;
+mod udp_dropped;
 mod udp_receive_drop;
+mod udp_refused;
 mod unanswered;
 mod writes;
 
@@ -49,12 +58,19 @@ use std::cmp::Reverse;
 use sockscope_record::Protocol;
 
 use self::facts::FlowFacts;
+use self::intervals::{Interval, Intervals};
 use crate::{ConnectionView, Finding, FlowView};
 
 /// All findings of a connection, highest cost first.
 pub(crate) fn find(view: &ConnectionView<'_>) -> Vec<Finding> {
+    let of_opening = [accept_queue_full::find(view), syn_dropped::find(view)];
+    let of_opening: Vec<_> = of_opening.into_iter().flatten().collect();
+    let opening = Intervals::union_of(of_opening.iter().flat_map(times));
     let flows = view.flows.iter();
-    let mut findings: Vec<_> = flows.flat_map(|flow| of_flow(view, flow)).collect();
+    let mut findings: Vec<_> = flows.flat_map(|flow| of_flow(view, flow, &opening)).collect();
+    findings.extend(of_opening);
+    findings
+        .extend([connection_refused::find(view), reset_unread::find(view)].into_iter().flatten());
     findings.extend(stop_and_wait::find(view));
     findings.extend(slow_service::find(view));
     findings.extend(unanswered::find(view));
@@ -64,14 +80,20 @@ pub(crate) fn find(view: &ConnectionView<'_>) -> Vec<Finding> {
 
 /// The rules of one flow in order of precedence. An earlier rule takes time away from a later one
 /// either by its finding or by the times that both read from [`FlowFacts`].
-fn of_flow(connection: &ConnectionView<'_>, flow: &FlowView<'_>) -> Vec<Finding> {
+/// `opening`: times in which a rule of the handshake says why it waited.
+fn of_flow(
+    connection: &ConnectionView<'_>,
+    flow: &FlowView<'_>,
+    opening: &Intervals,
+) -> Vec<Finding> {
     let facts = FlowFacts::new(connection, flow);
     let clipped = buffer_clipped::find(&facts);
     let reader = [slow_reader::find(&facts), late_wakeup::find(&facts)];
     let queue = interface_queue_limited::find(&facts);
     if connection.store.connection.protocol == Protocol::Udp {
-        let dropped = udp_receive_drop::find(&facts);
-        return reader.into_iter().chain([queue, dropped]).flatten().chain(clipped).collect();
+        let others = udp_dropped::find(&facts, queue.is_some());
+        let dropped = [queue, udp_receive_drop::find(&facts), udp_refused::find(&facts), others];
+        return reader.into_iter().chain(dropped).flatten().chain(clipped).collect();
     }
     let is_queue_limited = queue.is_some();
     let is_reader_slow = reader[0].is_some();
@@ -85,10 +107,15 @@ fn of_flow(connection: &ConnectionView<'_>, flow: &FlowView<'_>) -> Vec<Finding>
         delayed_ack_wait::find(&facts),
         corked::find(&facts),
         congestion_limited::find(&facts),
-        retransmission::find(&facts, is_queue_limited),
+        retransmission::find(&facts, is_queue_limited, opening),
     ];
     let limits = [queue, send_buffer, receive_window, below_bdp];
     of_sender.into_iter().chain(reader).chain(limits).flatten().chain(clipped).collect()
+}
+
+/// When a finding cost time.
+fn times(finding: &Finding) -> impl Iterator<Item = Interval> {
+    finding.times.iter().map(|&(start_ns, end_ns)| Interval::new(start_ns, end_ns))
 }
 
 #[cfg(test)]

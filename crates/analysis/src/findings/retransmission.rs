@@ -26,9 +26,15 @@ const SPURIOUS_SHARE_DIVISOR: usize = 100;
 const REPAIR_NS_MIN: u64 = 1_000_000;
 const REPAIRED_MIN: u64 = 10;
 
-/// `is_queue_limited`: packets dropped by the interface queue are reported there.
-pub(super) fn find(facts: &FlowFacts<'_>, is_queue_limited: bool) -> Option<Finding> {
+/// `is_queue_limited`: packets dropped by the interface queue are reported there. `opening`: times for which a
+/// finding says why the connection did not open.
+pub(super) fn find(
+    facts: &FlowFacts<'_>,
+    is_queue_limited: bool,
+    opening: &Intervals,
+) -> Option<Finding> {
     let mut all = resent(facts.view);
+    all.retain(|one| !one.gap().is_some_and(|gap| opening.touches(gap)));
     all.retain(|one| !(is_queue_limited && one.was_dropped_by_interface));
     let (needed, rest): (Vec<_>, Vec<_>) = all.into_iter().partition(|one| one.was_needed);
     let losses = of_losses(facts, &needed);
@@ -567,9 +573,10 @@ mod tests {
 
     #[test]
     fn a_syn_that_arrived_and_was_not_answered_is_the_servers() {
+        // A missed record may be its answer, so that syn-dropped is silent.
         let text =
             "0ms 3-6 syn | 5us drop syn detail=77 | 1000ms 3-6 syn | 1000005us drop syn detail=77
-                    1000006us retransmit code=5";
+                    1000006us retransmit code=5 | 1100ms loss code=6 from=0ms detail=1";
         assert_snapshot!(cure(text), @"@server: On the server's host: the SYN arrived there and was not answered. Look for a packet filter (nft list ruleset).");
         assert_snapshot!(evidence(text, "0ms app_idle | 2s end"), @r"
         the kernel drops the SYN after InputDequeue, reason NETFILTER_DROP

@@ -3,14 +3,27 @@
 //! The ledger is written out so that a rule's test needs only the rule: `TIME PART [POSITION]`, each
 //! part lasting until the next entry's time, the last entry being `TIME end`.
 
-use sockscope_record::{Direction, Protocol, Record, Side};
+use sockscope_record::{Connection, Direction, Process, Protocol, Record, Side, StateChange};
 
+use crate::openings::{Established, Openings};
+use crate::outcome;
+use crate::record_loss_times::Losses;
 use crate::testing::{connection, records, time_ns};
 use crate::{
     AckSummary, Analyzer, AtLeast, BurstSummary, ConnectionAnalysis, ConnectionStore,
-    ConnectionView, Conversation, Distribution, ExchangeSummary, FlowAnalysis, FlowCurves,
-    FlowView, Ledger, LedgerPart, LedgerSpan, LossInterval, Requests,
+    ConnectionView, Conversation, Distribution, DropReasons, ExchangeSummary, FlowAnalysis,
+    FlowCurves, FlowView, Ledger, LedgerPart, LedgerSpan, LossInterval, Requests,
 };
+
+/// The kernel's names of some numbers.
+const REASONS: [(u32, &str); 6] = [
+    (6, "SOCKET_RCVBUFF"),
+    (77, "NETFILTER_DROP"),
+    (203, "NO_SOCKET"),
+    (205, "SOCKET_FILTER"),
+    (240, "TCP_LISTEN_OVERFLOW"),
+    (264, "QDISC_DROP"),
+];
 
 /// A connection's records and its client flow's ledger; the server's flow is idle throughout.
 pub(super) struct Fixture {
@@ -19,6 +32,8 @@ pub(super) struct Fixture {
     timeline: Vec<LedgerSpan>,
     exchanges: Option<ExchangeSummary>,
     requests: Requests,
+    openings: Openings,
+    drop_reasons: DropReasons,
 }
 
 /// Request and response figures of a fixture.
@@ -85,7 +100,47 @@ impl Fixture {
             timeline: timeline(ledger),
             exchanges: None,
             requests: Requests::none(Conversation::Silent),
+            openings: Openings::default(),
+            drop_reasons: REASONS.map(|(number, name)| (number, name.to_owned())).into(),
         }
+    }
+
+    /// A socket of this host listens at the server's address: another connection to it is open from the beginning
+    /// on, used by a process of that name, or by none.
+    pub(super) fn listening(mut self, comm: Option<&str>) -> Self {
+        let used_by = |comm: &str| Process { pid: 9, comm: comm.to_owned(), side: Side::Server };
+        let processes = comm.into_iter().map(used_by).collect();
+        let other = Connection { processes, ..connection(2) };
+        let mut established = Established::default();
+        let open = Record { flow: other.id.flow(Direction::FromServer), ..Record::default() };
+        established.look(&open.with_state_change(StateChange { old: 3, new: 1 }));
+        self.openings = Openings::new([&other].into_iter(), &established);
+        self
+    }
+
+    /// The client's process has opened another connection to the same port at that time.
+    pub(super) fn client_opened_at(mut self, at: &str) -> Self {
+        let process = Process { pid: 8, comm: "asks".to_owned(), side: Side::Client };
+        self.store.connection.processes = vec![process.clone()];
+        let other = Connection { processes: vec![process], ..connection(2) };
+        let flow = other.id.flow(Direction::FromClient);
+        let open = Record { flow, at_ns: time_ns(at), ..Record::default() };
+        let mut established = Established::default();
+        established.look(&open.with_state_change(StateChange { old: 2, new: 1 }));
+        self.openings = Openings::new([&other].into_iter(), &established);
+        self
+    }
+
+    /// The same connection, to another host.
+    pub(super) fn peer_elsewhere(mut self) -> Self {
+        self.store.connection.both_ends_here = false;
+        self
+    }
+
+    /// The kernel has no names for why it drops packets.
+    pub(super) fn nameless_drops(mut self) -> Self {
+        self.drop_reasons.clear();
+        self
     }
 
     /// The same connection as datagrams.
@@ -154,11 +209,9 @@ impl Fixture {
         let times: Vec<_> = times.collect();
         let start_ns = times.iter().copied().min().unwrap_or(0);
         let end_ns = times.iter().copied().max().unwrap_or(0);
-        let names = [(6, "SOCKET_RCVBUFF"), (77, "NETFILTER_DROP")];
-        let drop_reasons: crate::DropReasons =
-            names.map(|(number, name)| (number, name.to_owned())).into();
+        let drop_reasons = &self.drop_reasons;
         let unknown_ns = directions.map(|direction| {
-            let curves = FlowCurves::new(&self.store, direction, &self.losses, &drop_reasons);
+            let curves = FlowCurves::new(&self.store, direction, &self.losses, drop_reasons);
             curves.curves.each_ref().map(|curve| curve.unknown_ns().collect())
         });
         let flow = |direction| FlowView {
@@ -170,14 +223,18 @@ impl Fixture {
             end_ns,
             losses: &self.losses,
             unknown_ns: &unknown_ns[direction as usize],
-            drop_reasons: &drop_reasons,
+            drop_reasons,
         };
+        let losses = Losses::touching(self.store.connection.protocol, &self.losses);
+        let unopened = outcome::unopened(&self.store, &losses, drop_reasons);
         look(&ConnectionView {
             store: &self.store,
             flows: directions.map(flow),
             buffers: &[],
             exchanges: self.exchanges.as_ref(),
             requests: &self.requests,
+            unopened: unopened.as_ref(),
+            openings: &self.openings,
         })
     }
 }

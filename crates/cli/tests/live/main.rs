@@ -38,5 +38,6 @@ mod soak;
 mod socket_buffers;
 mod stall;
 mod tun;
+mod turned_away;
 mod two_hosts;
 mod vmtp;

@@ -350,6 +350,9 @@ fn costliest(
         ),
     };
     let id = total.id.name();
+    if total.cost_ns == 0 && total.id.is_failure() {
+        return format!("{id}: {times}, {place}.");
+    }
     if total.cost_ns == 0 {
         return format!("{id}: seen {times} {place}; its cost cannot be measured.");
     }
