@@ -48,7 +48,8 @@ impl<'a> Handshake<'a> {
     }
 
     /// From `at_ns`, when a SYN was seen at one point, to the next SYN, or until the client gave up. `None`
-    /// where that SYN was answered or forwarded later, or missed records may hide this.
+    /// where that SYN was answered or forwarded later, missed records may hide this, or nothing shows that a client
+    /// waits.
     pub(super) fn wait_since(&self, at_ns: u64) -> Option<Interval> {
         let wait = self.wait_for_next(at_ns)?;
         (!self.is_answered(wait)).then_some(wait)
@@ -72,6 +73,9 @@ impl<'a> Handshake<'a> {
         let next_ns = later.chain(self.drop_after(at_ns)).min();
         let is_same = next_ns.is_some_and(|next_ns| next_ns - at_ns < AGAIN_NS_MIN);
         let gave_up_ns = self.state_after(at_ns, CLOSE);
+        if next_ns.is_none() && !self.has_socket() {
+            return None;
+        }
         let until_ns = next_ns.into_iter().chain(gave_up_ns).min().unwrap_or(self.end_ns);
         let wait = Interval::new(at_ns, until_ns.max(at_ns));
         let is_known = !is_same && !self.is_in_doubt(wait);
@@ -82,6 +86,11 @@ impl<'a> Handshake<'a> {
     fn drop_after(&self, at_ns: u64) -> Option<u64> {
         let mut drops = syn_drops(self.client).filter(|drop| drop.at_ns > at_ns);
         drops.next().map(|drop| drop.at_ns)
+    }
+
+    /// Whether the client's socket is on this host. A SYN whose source is forged has none, and is not sent again.
+    fn has_socket(&self) -> bool {
+        self.client.events.iter().any(|event| event.state_change().is_some())
     }
 
     fn state_after(&self, at_ns: u64, state: u8) -> Option<u64> {

@@ -162,6 +162,15 @@ mod tests {
     }
 
     #[test]
+    fn nobody_waits_behind_a_forged_source() {
+        let forged = "0ms 3-6 syn | 10us <3-6 syn ack=0 | 15us <drop syn ack=0 detail=77
+                    1000010us <3-6 syn ack=0 | 1000015us <drop syn ack=0 detail=77 | 3s <3-6 syn ack=0";
+        assert_snapshot!(found(forged), @"");
+        let dropped = "0ms 3-6 syn | 5us drop syn detail=77 | 3s loss from=3s detail=1 code=1";
+        assert_snapshot!(found(dropped), @"");
+    }
+
+    #[test]
     fn a_copy_that_is_dropped_is_not_waited_for() {
         let copy = "0ms 3-6 syn | 5us drop syn detail=77 | 20us <3-6 syn ack=0 | 30us state-change code=1 extra=2";
         assert_snapshot!(found(copy), @"");

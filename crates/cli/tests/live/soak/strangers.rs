@@ -123,12 +123,14 @@ fn watch(pid: u32, bundle: &Path, seconds: u64) -> (u64, u64) {
     (memory, disk)
 }
 
-/// The readers wait for a CPU, as they do on a machine that is under attack; nothing else is found.
+/// The readers wait for a CPU, as they do on a machine that is under attack, and the redis has no socket for the
+/// strangers' datagrams. Nothing else is found.
 fn check_findings(said: &str) {
     let is_finding =
         |line: &&str| ["verdict", "also", "finding"].iter().any(|it| line.starts_with(it));
     for line in said.lines().filter(is_finding) {
-        for other in FindingId::ALL.iter().filter(|id| **id != FindingId::LateWakeup) {
+        let is_true = |id: &FindingId| [FindingId::LateWakeup, FindingId::UdpRefused].contains(id);
+        for other in FindingId::ALL.iter().filter(|id| !is_true(id)) {
             assert!(!line.contains(other.name()), "untrue: {line}");
         }
     }
