@@ -202,7 +202,7 @@ pub const HOOKS: &[HookEntry] = &[
     hook("expire", "syscall", "5.17", Run)
         .observes("connections without a socket here that are silent for long")
         .without("room for new connections while many never end"),
-    hook("produce", "syscall", "5.14", Benchmark)
+    hook("produce", "syscall", "5.17", Benchmark)
         .observes("load for the benchmarks")
         .without("the benchmark of the recorder"),
     hook("empty", "tp_btf/net_dev_start_xmit", "5.5", Measure)
