@@ -11,7 +11,7 @@ use std::time::Instant;
 use super::fuzz;
 use super::programs::{self, Program};
 use super::skipped::Skipped;
-use super::step::{LOWEST_PRIORITY, Printed, Step, step, target_folder};
+use super::step::{LOWEST_PRIORITY, Printed, Step, on_each_cpu, step, target_folder};
 
 /// Steps after the tests.
 const STEPS: &[Step] = &[
@@ -84,14 +84,18 @@ impl<'a, Say: FnMut(&str), Built: FnMut(&[Program])> Background<'a, Say, Built> 
             Ok(Printed::default())
         })?;
         (self.built)(&programs);
-        for program in &programs {
-            let tests = || {
-                let printed =
-                    Printed::by(program.command(&LOWEST_PRIORITY).args(["--skip", "root_"]))?;
-                skipped.count(&printed.errors);
-                Ok(printed)
-            };
-            self.timed(&format!("tests of {}", program.name), tests)?;
+        let tests = |program: &Program| {
+            let started = Instant::now();
+            let printed = Printed::by(program.command(&LOWEST_PRIORITY).args(["--skip", "root_"]));
+            (program.name.clone(), started.elapsed(), printed)
+        };
+        // Many wait, or use one CPU.
+        for (name, time, printed) in on_each_cpu(programs.iter(), tests)? {
+            let Printed { errors, output } =
+                printed.map_err(|error| format!("tests of {name} failed: {error}"))?;
+            skipped.count(&errors);
+            let seconds = time.as_secs_f64();
+            (self.say)(&format!("{errors}{output}ci: tests of {name} passed in {seconds:.1} s"));
         }
         let root = self.root;
         for step in STEPS {

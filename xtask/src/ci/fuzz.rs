@@ -6,10 +6,8 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Mutex;
-use std::thread;
 
-use super::step::LOWEST_PRIORITY;
+use super::step::{LOWEST_PRIORITY, on_each_cpu};
 
 /// Inputs a target, besides its seeds.
 const RUNS: u32 = 2_000;
@@ -20,17 +18,8 @@ const LIMIT_S: u32 = 120;
 ///
 /// Fails with the name of a target that found something, and the command that shows it.
 pub fn smoke(root: &Path, target: &Path) -> Result<(), String> {
-    let names = Mutex::new(names(&root.join("fuzz/fuzz_targets"))?.into_iter());
-    let next = || names.lock().ok().and_then(|mut names| names.next());
-    let work = || std::iter::from_fn(next).try_for_each(|name| smoke_one(root, target, &name));
-    thread::scope(|scope| {
-        let cpus = thread::available_parallelism().map_or(1, usize::from);
-        let workers: Vec<_> = (0..cpus).map(|_| scope.spawn(work)).collect();
-        let ended = |worker: thread::ScopedJoinHandle<'_, _>| {
-            worker.join().unwrap_or_else(|_| Err("a thread panicked".to_owned()))
-        };
-        workers.into_iter().try_for_each(ended)
-    })
+    let names = names(&root.join("fuzz/fuzz_targets"))?;
+    on_each_cpu(names.into_iter(), |name| smoke_one(root, target, &name))?.into_iter().collect()
 }
 
 fn smoke_one(root: &Path, target: &Path, name: &str) -> Result<(), String> {

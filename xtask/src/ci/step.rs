@@ -3,6 +3,8 @@
 use std::io::{IsTerminal, stderr};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::Mutex;
+use std::thread;
 
 /// Runs a command so that all others get the CPUs first.
 pub const LOWEST_PRIORITY: [&str; 3] = ["nice", "-n", "19"];
@@ -54,6 +56,23 @@ impl Printed {
     }
 }
 
+/// Does the work of all items, on each CPU one at a time, and returns the result of each. Fails where the work panicked.
+pub fn on_each_cpu<T: Send, R: Send>(
+    items: impl Iterator<Item = T> + Send,
+    work: impl Fn(T) -> R + Sync,
+) -> Result<Vec<R>, String> {
+    let items = Mutex::new(items);
+    let next = || items.lock().ok().and_then(|mut items| items.next());
+    let all = || std::iter::from_fn(next).map(&work).collect::<Vec<R>>();
+    thread::scope(|scope| {
+        let cpus = thread::available_parallelism().map_or(1, usize::from);
+        let workers: Vec<_> = (0..cpus).map(|_| scope.spawn(all)).collect();
+        let done: Result<Vec<_>, _> = workers.into_iter().map(|worker| worker.join()).collect();
+        let done = done.map_err(|_| "a thread panicked".to_owned())?;
+        Ok(done.into_iter().flatten().collect())
+    })
+}
+
 /// One target folder for every task and step, the fuzz workspace included.
 pub fn target_folder(root: &Path) -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from)
@@ -82,6 +101,14 @@ mod tests {
         assert!(error.starts_with("run `ls no-such-file` alone\n"), "{error}");
         assert!(error.contains("No such file"), "{error}");
         assert!(printed("no-such-program").is_err());
+    }
+
+    #[test]
+    fn all_items_are_worked_on() {
+        let mut squares = on_each_cpu(0..100_u32, |item| item * item).unwrap();
+        squares.sort_unstable();
+        assert_eq!(squares, (0..100).map(|item| item * item).collect::<Vec<_>>());
+        assert!(on_each_cpu([1].into_iter(), |_| panic!("the work")).map(|_: Vec<()>| ()).is_err());
     }
 
     #[test]
