@@ -58,7 +58,7 @@ fn root_soak_strangers_neither_blind_the_recorder_nor_make_it_grow() {
     for (kind, sources) in [("syns", &recorded.forged_tcp), ("datagrams", &recorded.forged_udp)] {
         check_forged(kind, sources.len() as u64, &sent);
     }
-    check_findings(&said);
+    check_findings(&said, &sent);
     assert!(memory < MEMORY_BYTES_MAX, "{memory} B in memory");
     assert!(disk <= BUNDLE_BYTES_MAX, "{disk} B on the disk");
     drop(kept);
@@ -123,15 +123,21 @@ fn watch(pid: u32, bundle: &Path, seconds: u64) -> (u64, u64) {
     (memory, disk)
 }
 
-/// The readers wait for a CPU, as they do on a machine that is under attack, and the redis has no socket for the
-/// strangers' datagrams. Nothing else is found.
-fn check_findings(said: &str) {
+/// The readers wait for a CPU, as they do on a machine that is under attack. The redis has no socket for the strangers'
+/// datagrams, all of which are refused. Nothing else is found.
+fn check_findings(said: &str, sent: &[Value]) {
     let is_finding =
         |line: &&str| ["verdict", "also", "finding"].iter().any(|it| line.starts_with(it));
     for line in said.lines().filter(is_finding) {
         let is_true = |id: &FindingId| [FindingId::LateWakeup, FindingId::UdpRefused].contains(id);
         for other in FindingId::ALL.iter().filter(|id| !is_true(id)) {
             assert!(!line.contains(other.name()), "untrue: {line}");
+        }
+        if let Some((_, refused)) = line.split_once(FindingId::UdpRefused.name()) {
+            let refused = refused.trim_start_matches([':', ' ']).replace(',', "");
+            let digits = refused.find(|it: char| !it.is_ascii_digit()).unwrap_or(refused.len());
+            let refused = refused[..digits].parse().expect("a count stands behind the name");
+            check_forged("datagrams", refused, sent);
         }
     }
 }
