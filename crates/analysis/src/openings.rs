@@ -6,10 +6,9 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use sockscope_record::{Connection, Direction, FlowId, Process, Protocol, Record, Side};
-
-/// The state of an open connection (`TCP_ESTABLISHED`).
-const ESTABLISHED: u8 = 1;
+use sockscope_record::{
+    Connection, Direction, FlowId, Process, Protocol, Record, Side, tcp_states,
+};
 
 /// When the ends of connections became established, in the order of the records.
 #[derive(Debug, Clone, Default)]
@@ -18,7 +17,7 @@ pub(crate) struct Established(Vec<(FlowId, u64)>);
 impl Established {
     /// Takes note of a record that says so of the end that sends its flow.
     pub(crate) fn look(&mut self, record: &Record) {
-        if record.state_change().is_some_and(|change| change.new == ESTABLISHED) {
+        if record.state_change().is_some_and(|change| change.new == tcp_states::ESTABLISHED) {
             self.0.push((record.flow, record.at_ns));
         }
     }

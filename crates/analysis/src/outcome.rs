@@ -1,13 +1,10 @@
 //! Connections that failed: refused, dropped in the handshake, reset, or stopped by a closed window.
 
-use sockscope_record::{Direction, Kind, Point, Record, Side, tcp_flags};
+use sockscope_record::{Direction, Kind, Point, Record, Side, tcp_flags, tcp_states};
 
 use crate::drops::{self, Cause};
 use crate::record_loss_times::Losses;
 use crate::{ConnectionStore, DropReasons, FlowStore, LossInterval, Passage, Unopened};
-
-/// The state of an open connection (`TCP_ESTABLISHED`).
-const ESTABLISHED: u8 = 1;
 
 /// Why there was no connection; `None` where there was one, where nothing is known, or where records
 /// missed since its first SYN may have said otherwise.
@@ -76,7 +73,7 @@ fn may_hide_opening(loss: &LossInterval) -> bool {
 /// in the other direction: all its packets go from its address to its address.
 fn opened(asked: &FlowStore, asked_ns: u64) -> bool {
     let later = asked.events.iter().filter(|event| event.at_ns >= asked_ns);
-    later.filter_map(Record::state_change).any(|change| change.new == ESTABLISHED)
+    later.filter_map(Record::state_change).any(|change| change.new == tcp_states::ESTABLISHED)
 }
 
 /// Who cut the connection off by a reset (RFC 9293 §3.5.2), and when. One after which its sender goes

@@ -79,6 +79,15 @@ impl Direction {
             Self::FromServer => Side::Client,
         }
     }
+
+    /// The other direction.
+    #[must_use]
+    pub fn reverse(self) -> Self {
+        match self {
+            Self::FromClient => Self::FromServer,
+            Self::FromServer => Self::FromClient,
+        }
+    }
 }
 
 impl Side {

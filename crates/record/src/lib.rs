@@ -23,6 +23,7 @@ mod record;
 mod sequence;
 pub mod statistics;
 pub mod tcp_flags;
+pub mod tcp_states;
 
 pub use connection::{Connection, ConnectionId, Direction, FlowId, Process, Protocol, Side};
 pub use hold::Hold;

@@ -1,13 +1,10 @@
 //! Segments without data that were sent again: a SYN, a SYN-ACK or a FIN.
 
-use sockscope_record::{Point, Record, RetransmitClass, tcp_flags};
+use sockscope_record::{Point, Record, RetransmitClass, tcp_flags, tcp_states};
 
 use super::resent_segment::{Content, Resent, TOLD_NS_MAX};
 use crate::transmission::ON_THE_WAY;
 use crate::{FlowStore, FlowView, Passage};
-
-/// The state of an open connection (`TCP_ESTABLISHED`).
-const ESTABLISHED: u8 = 1;
 
 /// What `event` sent again. Traces of earlier versions class the FIN of a side that sent no data as a
 /// handshake.
@@ -28,7 +25,9 @@ fn was_open(view: &FlowView<'_>, until_ns: u64) -> bool {
     let mut states = flow.events.iter().take_while(|event| event.at_ns <= until_ns);
     view.store.connection.preexisting
         || packets.any(|pass| pass.tcp_flags & (tcp_flags::SYN | tcp_flags::RST) == 0)
-        || states.any(|event| event.state_change().is_some_and(|change| change.new == ESTABLISHED))
+        || states.any(|event| {
+            event.state_change().is_some_and(|change| change.new == tcp_states::ESTABLISHED)
+        })
 }
 
 fn syn(view: &FlowView<'_>, event: &Record, until_ns: u64) -> Resent {

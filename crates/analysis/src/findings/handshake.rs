@@ -1,13 +1,10 @@
 //! How long a client waited for the answer to its SYN.
 
+use sockscope_record::tcp_states::{CLOSE, ESTABLISHED};
 use sockscope_record::{Direction, Kind, Protocol, Record, tcp_flags};
 
 use super::intervals::Interval;
 use crate::{ConnectionView, FlowStore, LossInterval, Passage};
-
-/// The states of an open and of a closed connection (`TCP_ESTABLISHED`, `TCP_CLOSE`).
-const ESTABLISHED: u8 = 1;
-const CLOSE: u8 = 7;
 
 /// A host answers a SYN at once, in the interrupt that takes it. Only another process that holds the listening socket
 /// for a moment can delay the answer, by microseconds.

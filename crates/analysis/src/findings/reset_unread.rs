@@ -4,16 +4,12 @@
 //! error in place of the end of the stream, and may lose what was in transit to it. A client that closes so gave up on
 //! an answer, which is its right, unless it had written what the server had not read.
 
+use sockscope_record::tcp_states::{CLOSE, ESTABLISHED};
 use sockscope_record::{Direction, Point, Record, Side};
 
 use super::language::{self, Topic};
 use super::phrasing::{self, Notes};
 use crate::{ConnectionView, Finding, FindingId, FlowStore, outcome};
-
-/// The states of an open and of a closed connection (`TCP_ESTABLISHED`, `TCP_CLOSE`). One whose peer had closed first
-/// is in another state: that peer waits for nothing.
-const ESTABLISHED: u8 = 1;
-const CLOSE: u8 = 7;
 
 /// `close()` sends the reset itself.
 const AT_ONCE_NS: u64 = 1_000_000;
@@ -92,6 +88,7 @@ pub(super) fn find(view: &ConnectionView<'_>) -> Option<Finding> {
 fn closed_ns(own: &FlowStore) -> Option<u64> {
     let mut events = own.events.iter().rev();
     let closed = events.find(|event| event.state_change().is_some_and(|it| it.new == CLOSE))?;
+    // Where the peer had closed first, the state before is another one: that peer waits for nothing.
     closed.state_change().filter(|change| change.old == ESTABLISHED)?;
     Some(closed.at_ns)
 }

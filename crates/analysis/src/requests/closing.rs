@@ -1,14 +1,13 @@
 //! How the last request of a connection ended where no answer to it was seen.
 
+use sockscope_record::tcp_states::{CLOSE, CLOSING, FIN_WAIT1, LAST_ACK};
 use sockscope_record::{Direction, Kind, Record, Side, tcp_flags};
 
 use super::request::RequestEnd;
-use super::turns::reverse;
 use crate::{ConnectionStore, FlowStore};
 
-/// States that a socket enters when its program closes it or shuts it down, or TCP gives up: FIN_WAIT1, CLOSE,
-/// LAST_ACK and CLOSING in Linux's numbering.
-const CLOSING_STATES: [u8; 4] = [4, 7, 9, 11];
+/// States that a socket enters when its program closes it or shuts it down, or TCP gives up.
+const CLOSING_STATES: [u8; 4] = [FIN_WAIT1, CLOSE, LAST_ACK, CLOSING];
 
 /// The end of a connection and of the trace.
 #[derive(Debug, Clone, Copy)]
@@ -23,7 +22,7 @@ pub(super) struct Closing<'a> {
 impl Closing<'_> {
     /// When the wait of `asker` ended that began at `since_ns`, and how.
     pub(super) fn of_wait(&self, asker: Direction, since_ns: u64) -> (u64, RequestEnd) {
-        let answerer = reverse(asker);
+        let answerer = asker.reverse();
         let reset = self.reset.map(|(side, at_ns)| match side == asker.sender() {
             true => (at_ns, RequestEnd::ResetByAsker),
             false => (at_ns, RequestEnd::ResetByAnswerer),

@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use sockscope_record::Direction;
 
 use super::request::{Conversation, Request, RequestEnd, Requests, SeenEnds};
-use super::turns::{in_order, reverse};
+use super::turns::in_order;
 use crate::Passage;
 use crate::curve::{Cursor, Curve};
 use crate::ranges::Range;
@@ -49,7 +49,7 @@ pub(super) fn find(flow: &Datagrams<'_>) -> Requests {
         let is_known = flow.unknown_ns.is_empty();
         return Requests::none(if is_known { Conversation::Silent } else { Conversation::Missed });
     };
-    let [queries, answers] = [asker, reverse(asker)].map(|direction| {
+    let [queries, answers] = [asker, asker.reverse()].map(|direction| {
         let list = flow.written[direction as usize].iter();
         list.filter(|pass| pass.len > 0).count()
     });
@@ -96,12 +96,8 @@ struct Matcher<'a> {
 
 impl<'a> Matcher<'a> {
     fn new(flow: &'a Datagrams<'a>, asker: Direction) -> Self {
-        let answerer = reverse(asker);
-        let seen = match [flow.ends[asker as usize], flow.ends[answerer as usize]] {
-            [true, false] => SeenEnds::Asker,
-            [false, true] => SeenEnds::Answerer,
-            _ => SeenEnds::Both,
-        };
+        let answerer = asker.reverse();
+        let seen = SeenEnds::of(flow.ends, asker);
         Self {
             flow,
             asker,

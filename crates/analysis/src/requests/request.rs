@@ -3,7 +3,7 @@
 //! Times are nanoseconds of the trace's clock. Where both ends were seen, the parts of a request add up to the time
 //! that its caller measures, exactly.
 
-use sockscope_record::{Side, named};
+use sockscope_record::{Direction, Side, named};
 
 /// A time that may be unknown, in the room of one that is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,6 +34,17 @@ pub enum SeenEnds {
     Asker,
     /// Only the answering one: the time from request to answer is known, not when it was asked.
     Answerer,
+}
+
+impl SeenEnds {
+    /// From whether the client's and the server's end were seen, and the direction of the requests.
+    pub(super) fn of(ends: [bool; 2], asker: Direction) -> Self {
+        match [ends[asker as usize], ends[asker.reverse() as usize]] {
+            [true, false] => Self::Asker,
+            [false, true] => Self::Answerer,
+            _ => Self::Both,
+        }
+    }
 }
 
 /// What became of a request.

@@ -9,7 +9,7 @@ use sockscope_record::Direction;
 
 use super::closing::Closing;
 use super::request::{Conversation, Request, RequestEnd, Requests, SeenEnds};
-use super::turns::{Turn, asker, in_order, reverse, turns};
+use super::turns::{Turn, asker, in_order, turns};
 use crate::Passage;
 use crate::curve::{Cursor, Curve};
 use crate::ranges::Range;
@@ -87,13 +87,8 @@ struct Finder<'a> {
 
 impl<'a> Finder<'a> {
     fn new(stream: &'a Stream<'a>, asker: Direction) -> Self {
-        let answerer = reverse(asker);
-        let ends = [stream.ends[asker as usize], stream.ends[answerer as usize]];
-        let seen = match ends {
-            [true, false] => SeenEnds::Asker,
-            [false, true] => SeenEnds::Answerer,
-            _ => SeenEnds::Both,
-        };
+        let answerer = asker.reverse();
+        let seen = SeenEnds::of(stream.ends, asker);
         let read = |direction: Direction| Cursor::new(stream.reads[direction as usize]);
         Self {
             stream,
@@ -226,7 +221,7 @@ impl<'a> Finder<'a> {
 
     /// The requests of the group whose writes are next, if their answers are in order.
     fn told_apart(&mut self, until_ns: u64) -> Option<Vec<Request>> {
-        let [asked, answers] = [self.asker, reverse(self.asker)].map(|direction| {
+        let [asked, answers] = [self.asker, self.asker.reverse()].map(|direction| {
             let ahead = self.ahead[direction as usize];
             let is_of_group = |pass: &&Passage| pass.at_ns < until_ns;
             ahead.iter().take_while(is_of_group).filter(|pass| pass.len > 0).collect::<Vec<_>>()
@@ -236,7 +231,7 @@ impl<'a> Finder<'a> {
             return None;
         }
         let mut cursors = self.pauses;
-        let (own, others) = (self.asker as usize, reverse(self.asker) as usize);
+        let (own, others) = (self.asker as usize, self.asker.reverse() as usize);
         let pairs = asked.into_iter().zip(answers).map(|(request, answer)| {
             let (heard_ns, request_reads) = reads(&mut cursors[own], request.offset, request.end());
             let (read_ns, response_reads) =

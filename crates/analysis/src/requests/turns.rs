@@ -22,14 +22,6 @@ pub(super) struct Turn {
     pub thread: u32,
 }
 
-/// The other direction.
-pub(super) fn reverse(direction: Direction) -> Direction {
-    match direction {
-        Direction::FromClient => Direction::FromServer,
-        Direction::FromServer => Direction::FromClient,
-    }
-}
-
 /// Writes of both sides with data, in order of time; of two at one instant the client's is first.
 pub(super) fn in_order(
     [client, server]: [&[Passage]; 2],
