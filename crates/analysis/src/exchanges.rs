@@ -25,10 +25,10 @@ pub(crate) fn summarize(
     let mut walks = [Walk::new(timelines[own]), Walk::new(timelines[1 - own])];
     let (mut count, mut pause_ns) = (0, 0u64);
     for request in plain() {
-        let (Some(heard_ns), Some(answered_ns)) = (request.heard.ns(), request.answered.ns())
-        else {
+        if request.heard.ns().is_none() || request.answered.ns().is_none() {
             continue;
-        };
+        }
+        let [heard_ns, answered_ns] = request.limits();
         walks[0].add(request.asked_ns, heard_ns);
         walks[1].add(answered_ns, request.ended_ns);
         pause_ns = pause_ns.saturating_add(request.pause_ns);

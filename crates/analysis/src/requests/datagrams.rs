@@ -225,11 +225,11 @@ impl<'a> Matcher<'a> {
         let flow = self.flow;
         let end_ns = flow.closed_ns.unwrap_or(flow.trace_end_ns);
         let mut next_ns = None;
-        let mut offset: u64 = self.list.iter().map(|request| request.request_bytes).sum();
         let first = flow.written[self.asker as usize].iter().find(|pass| pass.len > 0);
-        offset += first.map_or(0, |pass| pass.offset);
+        let sizes = self.list.iter().map(|request| request.request_bytes);
+        let mut offset = sizes.fold(first.map_or(0, |pass| pass.offset), u64::wrapping_add);
         for request in self.list.iter_mut().rev() {
-            offset -= request.request_bytes;
+            offset = offset.wrapping_sub(request.request_bytes);
             if request.end != RequestEnd::Answered {
                 let refused = flow
                     .refused

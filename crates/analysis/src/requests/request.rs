@@ -216,13 +216,19 @@ impl Request {
             return None;
         }
         let total_ns = self.ended_ns - self.asked_ns;
-        // Unknown is later than any time.
-        let heard_ns = self.heard.0.min(self.answered.0).min(self.ended_ns);
-        let answered_ns = self.answered.0.min(self.ended_ns);
+        let [heard_ns, answered_ns] = self.limits();
         let request_ns = heard_ns - self.asked_ns;
         let service_ns = (answered_ns - heard_ns + self.pause_ns).min(total_ns - request_ns);
         let response_ns = total_ns - request_ns - service_ns;
         Some(RequestParts { request_ns, service_ns, response_ns })
+    }
+
+    /// When the service began and ended, between the beginning and the end of the request. What is unknown is at
+    /// the end. Clocks of two hosts may disagree: a time that lies outside is at the nearer limit.
+    pub(crate) fn limits(&self) -> [u64; 2] {
+        // Unknown is later than any time.
+        let heard_ns = self.heard.0.min(self.answered.0).clamp(self.asked_ns, self.ended_ns);
+        [heard_ns, self.answered.0.clamp(heard_ns, self.ended_ns)]
     }
 
     /// The answerer's own time, as far as it is known: also where only the answerer was seen.
@@ -278,6 +284,13 @@ mod tests {
             [20, 0, 80],
             "answered before it was read to its end"
         );
+        assert_eq!(parts(Some(5), Some(60), 0), [0, 50, 50], "read before it was written");
+        assert_eq!(
+            parts(Some(30), Some(120), 0),
+            [20, 80, 0],
+            "answered after its response was read"
+        );
+        assert_eq!(parts(Some(3), Some(5), 0), [0, 0, 100]);
     }
 
     #[test]
