@@ -91,6 +91,20 @@ impl Direction {
 }
 
 impl Side {
+    /// The other end.
+    #[must_use]
+    pub fn other(self) -> Self {
+        self.sends().receiver()
+    }
+
+    /// The direction in which it sends.
+    pub fn sends(self) -> Direction {
+        match self {
+            Self::Client => Direction::FromClient,
+            Self::Server => Direction::FromServer,
+        }
+    }
+
     /// The word in reports: `client` or `server`.
     pub fn name(self) -> &'static str {
         match self {

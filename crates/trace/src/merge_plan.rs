@@ -109,7 +109,7 @@ impl Joined {
         let second_knows = first.preexisting && !second.preexisting;
         let (base, other) = if second_knows { (second, first) } else { (first, second) };
         let of_other = other.processes.iter().map(|process| Process {
-            side: if is_swapped { opposite(process.side) } else { process.side },
+            side: if is_swapped { process.side.other() } else { process.side },
             ..process.clone()
         });
         let connection = Connection {
@@ -184,13 +184,6 @@ fn on_clock(row: &Connection, shift_ns: u64) -> Connection {
         opened_ns: row.opened_ns.saturating_add(shift_ns),
         closed_ns: row.closed_ns.map(|closed_ns| closed_ns.saturating_add(shift_ns)),
         ..row.clone()
-    }
-}
-
-fn opposite(side: Side) -> Side {
-    match side {
-        Side::Client => Side::Server,
-        Side::Server => Side::Client,
     }
 }
 

@@ -3,6 +3,8 @@
 //! A table: an advice more is an entry more. The names are those of `/proc/PID/comm`, which for some runtimes is a
 //! thread's.
 
+use sockscope_record::Process;
+
 /// What the advice is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Topic {
@@ -10,6 +12,8 @@ pub(super) enum Topic {
     Accept,
     /// Read a request to its end before the socket is closed.
     ReadToEnd,
+    /// See what the process PID does.
+    Watch,
 }
 
 struct Advice {
@@ -76,6 +80,11 @@ const TABLE: &[Advice] = &[
         text: "read the request's InputStream to its end",
     },
     Advice { topic: Topic::ReadToEnd, comms: NGINX, text: "lingering_close always" },
+    Advice {
+        topic: Topic::Watch,
+        comms: &["python"],
+        text: "strace -f -r -p PID, perf trace -p PID, py-spy dump --pid PID",
+    },
 ];
 
 /// The same of a program of any language.
@@ -83,6 +92,7 @@ fn of_any(topic: Topic) -> &'static str {
     match topic {
         Topic::Accept => "a thread or process that only calls accept() and hands over",
         Topic::ReadToEnd => "read() until the message is complete",
+        Topic::Watch => "strace -f -r -p PID, perf trace -p PID",
     }
 }
 
@@ -91,6 +101,11 @@ pub(super) fn advice(comm: Option<&str>, topic: Topic) -> &'static str {
     let mut table = TABLE.iter().filter(|advice| advice.topic == topic);
     let of_comm = comm.and_then(|comm| table.find(|advice| advice.is_for(comm)));
     of_comm.map_or(of_any(topic), |advice| advice.text)
+}
+
+/// Commands that show what the process does.
+pub(super) fn watch(process: &Process) -> String {
+    advice(Some(&process.comm), Topic::Watch).replace("PID", &process.pid.to_string())
 }
 
 impl Advice {

@@ -5,7 +5,7 @@
 //! an answer, which is its right, unless it had written what the server had not read.
 
 use sockscope_record::tcp_states::{CLOSE, ESTABLISHED};
-use sockscope_record::{Direction, Point, Record, Side};
+use sockscope_record::{Point, Record, Side};
 
 use super::language::{self, Topic};
 use super::phrasing::{self, Notes};
@@ -20,10 +20,7 @@ const LINGER: (u16, u16) = (1, 13);
 pub(super) fn find(view: &ConnectionView<'_>) -> Option<Finding> {
     let connection = &view.store.connection;
     let (side, reset_ns) = outcome::reset(view.store)?;
-    let direction = match side {
-        Side::Client => Direction::FromClient,
-        Side::Server => Direction::FromServer,
-    };
+    let direction = side.sends();
     let (own, towards) = (view.store.flow(direction), view.store.reverse(direction));
     let closed_ns = closed_ns(own)?;
     let is_own_close = reset_ns.abs_diff(closed_ns) <= AT_ONCE_NS;

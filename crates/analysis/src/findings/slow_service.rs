@@ -5,8 +5,9 @@
 //! waits for a lock, a disk or a server of its own. Long pauses are those of a subscription, whose answerer has
 //! nothing to say.
 
-use sockscope_record::{Direction, Side};
+use sockscope_record::Side;
 
+use super::language;
 use super::phrasing::{self, Notes};
 use crate::ranges::{Range, total, union};
 use crate::{ConnectionView, Finding, FindingId, Request, RequestEnd, SeenEnds};
@@ -28,10 +29,7 @@ pub(super) fn find(view: &ConnectionView<'_>) -> Option<Finding> {
     let asker = view.requests.asked_by?;
     let slow: Vec<Slow<'_>> = view.requests.list.iter().filter_map(slow).collect();
     let worst = slow.iter().max_by_key(|one| one.service_ns)?;
-    let (answerer, direction) = match asker {
-        Side::Client => (Side::Server, Direction::FromClient),
-        Side::Server => (Side::Client, Direction::FromServer),
-    };
+    let (answerer, direction) = (asker.other(), asker.sends());
     let times = union(&slow.iter().map(|one| one.times).collect::<Vec<_>>(), &[]);
     let service_ns = slow.iter().map(|one| one.service_ns).fold(0, u64::saturating_add);
     let mut notes = Notes::default();
@@ -106,15 +104,10 @@ fn fix(view: &ConnectionView<'_>, answerer: Side) -> String {
     let Some(process) = process else {
         return format!("In the {}: find what it does then, on its own host.", answerer.name());
     };
-    let pid = process.pid;
-    let python = match process.comm.starts_with("python") {
-        true => format!(", py-spy dump --pid {pid}"),
-        false => String::new(),
-    };
     format!(
-        "See what {} does then: strace -f -r -p {pid}, perf trace -p {pid}{python}. If it waits for a server of its \
-         own, record that connection too.",
-        process.comm
+        "See what {} does then: {}. If it waits for a server of its own, record that connection too.",
+        process.comm,
+        language::watch(process)
     )
 }
 

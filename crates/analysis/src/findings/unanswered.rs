@@ -14,10 +14,7 @@ const WAITED_NS_MIN: u64 = 500_000_000;
 
 pub(super) fn find(view: &ConnectionView<'_>) -> Option<Finding> {
     let asker = view.requests.asked_by?;
-    let (answerer, direction) = match asker {
-        Side::Client => (Side::Server, Direction::FromClient),
-        Side::Server => (Side::Client, Direction::FromServer),
-    };
+    let (answerer, direction) = (asker.other(), asker.sends());
     let list = &view.requests.list;
     let is_stream = view.store.connection.protocol == Protocol::Tcp;
     let has_answers = list.iter().any(|request| request.end == RequestEnd::Answered);

@@ -133,7 +133,7 @@ fn events(ladder: &Ladder) -> Vec<Event> {
     for (index, arrow) in ladder.arrows.iter().enumerate() {
         let ends = [
             (arrow.departed_ns, arrow.from, 1, What::Departure(index)),
-            (arrow.arrived_ns.or(arrow.dropped_ns), other(arrow.from), 2, What::Arrival(index)),
+            (arrow.arrived_ns.or(arrow.dropped_ns), arrow.from.other(), 2, What::Arrival(index)),
         ];
         for (at_ns, side, rank, what) in ends {
             events.extend(at_ns.map(|at_ns| Event { at_ns, rank, side, what }));
@@ -147,13 +147,6 @@ fn events(ladder: &Ladder) -> Vec<Event> {
     // The sort is stable: equal events stay in the order of the trace.
     events.sort_by_key(|event| (event.at_ns, event.rank));
     events
-}
-
-fn other(side: Side) -> Side {
-    match side {
-        Side::Client => Side::Server,
-        Side::Server => Side::Client,
-    }
 }
 
 /// Gives each event its height, from 0 on, and says where time is cut.
@@ -301,7 +294,7 @@ fn draw_arrow(
     heights: (Option<f64>, Option<f64>),
     sees_arrivals: bool,
 ) -> Option<Line> {
-    let (from_x, to_x) = (ends.x(arrow.from), ends.x(other(arrow.from)));
+    let (from_x, to_x) = (ends.x(arrow.from), ends.x(arrow.from.other()));
     let (ink, stroke) = match arrow.carries {
         Carries::Data => (Ink::Data, Stroke::Line),
         Carries::DataAgain => (Ink::Alarm, Stroke::Line),

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use sockscope_record::{
-    Connection, ConnectionId, Direction, FlowId, Kind, Process, Protocol, Record, Side, Transaction,
+    Connection, ConnectionId, FlowId, Kind, Process, Protocol, Record, Side, Transaction,
 };
 
 use crate::observe::{Seen, Sight};
@@ -105,11 +105,7 @@ impl Trace {
         if is_new {
             self.connections.push(self.connection(id, seen));
         }
-        let direction = match self.side {
-            Side::Client => Direction::FromClient,
-            Side::Server => Direction::FromServer,
-        };
-        let mine = id.flow(direction);
+        let mine = id.flow(self.side.sends());
         (mine, mine.reverse())
     }
 
