@@ -198,6 +198,9 @@ pub struct PrintArgs {
     /// Form of the report
     #[arg(long, value_enum, default_value_t)]
     pub format: FormatArg,
+    /// Text has everything: all connections, the way of the bytes in each direction, the evidence of findings
+    #[arg(long)]
+    pub full: bool,
     /// Exit with status 1 when there are findings; of `run`, where the command did not fail
     #[arg(long)]
     pub check: bool,

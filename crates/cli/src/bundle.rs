@@ -1,5 +1,6 @@
 //! `sockscope report` and `sockscope show`: a bundle read, analysed, printed.
 
+use std::borrow::Cow;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
@@ -26,6 +27,7 @@ pub fn report(arguments: &args::Report) -> Result<Outcome, Failure> {
         flow: arguments.flow.map(FlowId),
         filter: arguments.filter.filter(),
         print: arguments.print,
+        argument: arguments.dir.as_deref().map(quoted),
     };
     print(&dir, &what, target, || output(&arguments.output))
 }
@@ -68,6 +70,14 @@ pub struct What {
     pub flow: Option<FlowId>,
     pub filter: Filter,
     pub print: PrintArgs,
+    /// How a command line names the trace; the last one where it is `None`.
+    pub argument: Option<String>,
+}
+
+/// The name of a folder as a word of the shell.
+pub fn quoted(folder: &Path) -> String {
+    let name = folder.display().to_string();
+    shlex::try_quote(&name).map_or(name.clone(), Cow::into_owned)
 }
 
 /// Prints the report of the bundle in `dir` to what `open` gives, which is the `target`.
@@ -79,9 +89,10 @@ pub fn print(
 ) -> Result<Outcome, Failure> {
     let print = what.print;
     let (analysis, origin, shown) = analyze_part(dir, &what.filter)?;
+    let origin = Origin { argument: what.argument.clone(), ..origin };
     let wall_clock = wall_clock(print.wall_clock, &origin)?;
     let options = terminal::options(target, print.color);
-    let options = Options { flow: what.flow, shown, wall_clock, ..options };
+    let options = Options { full: print.full, flow: what.flow, shown, wall_clock, ..options };
     let report = Report { origin: &origin, analysis: &analysis, options: &options };
     if matches!(print.format, FormatArg::Csv | FormatArg::CsvRequests) {
         // Its columns have no room for them.

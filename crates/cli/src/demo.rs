@@ -8,7 +8,7 @@ use std::path::Path;
 
 use sockscope_analysis::Analysis;
 use sockscope_program::failure::Failure;
-use sockscope_report::{Format, Report, Text, compare};
+use sockscope_report::{Format, Options, Report, Text, compare};
 
 use crate::args::{self, ColorArg, HowArgs, PickArgs};
 use crate::recording::{CommandOutput, Job};
@@ -113,7 +113,7 @@ fn record(kind: &str, calls: u32, dir: &Path) -> Result<(), Failure> {
 
 /// The story: before, why, after.
 fn tell(dir: &Path, color: ColorArg, calls: u32) -> Result<(), Failure> {
-    let options = terminal::options(Target::Stdout, color);
+    let options = Options { full: false, ..terminal::options(Target::Stdout, color) };
     let mut out = BufWriter::new(std::io::stdout().lock());
     writeln!(
         out,

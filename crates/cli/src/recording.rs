@@ -60,7 +60,8 @@ pub fn run(run: &args::Run) -> Result<Outcome, Failure> {
         max_records: None,
     };
     let Recorded { records, status, failure, limit, .. } = job.record()?;
-    let what = What { print: run.print, ..What::default() };
+    let argument = run.output.as_deref().map(bundle::quoted);
+    let what = What { print: run.print, argument, ..What::default() };
     // The records from before a failure have a report as well.
     let outcome = match (&failure, records) {
         (Some(_), 0) => Ok(Outcome::Done),

@@ -34,7 +34,7 @@ fn without_a_folder_the_last_trace_is_read() {
     fs::create_dir(&folder).expect("it is ours");
     let bundle = recorded("two-writes");
     std::os::unix::fs::symlink(&bundle, folder.join("last")).expect("it is ours");
-    for arguments in [&["report"][..], &["show"], &["plot", "--figure", "acks"]] {
+    for arguments in [&["report", "--full"][..], &["show"], &["plot", "--figure", "acks"]] {
         let output = report(arguments);
         let stderr = text(&output.stderr);
         assert_eq!(stderr, format!("sockscope: the last trace, {}\n", path(&bundle)));
@@ -69,12 +69,27 @@ fn a_report_of_an_interval_is_that_of_a_recording_of_it() {
             assert_eq!(of_stage["residue_bytes"], 0, "{stage}");
         }
     }
-    let text = text(&run(["report", path(&bundle), "--from", "0.5", "--to", "1s"]).stdout);
+    let text =
+        text(&run(["report", path(&bundle), "--full", "--from", "0.5", "--to", "1s"]).stdout);
     assert!(text.contains("\nshown    1 of 1 connection: from 0.5 s to 1 s\n"), "{text}");
     assert!(text.contains("open before the time that is shown"), "{text}");
     let evidence =
         text.lines().find(|line| line.trim_start().starts_with("+0.")).expect("evidence");
     assert!(evidence.trim_start().starts_with("+0.5"), "{evidence}");
+}
+
+#[test]
+fn a_short_report_names_the_commands_that_print_more() {
+    let folder = tempfile::tempdir().expect("a folder for temporary files");
+    let bundle = folder.path().join("it's mine.sockscope");
+    std::os::unix::fs::symlink(recorded("two-writes"), &bundle).expect("it is ours");
+    let said = text(&run(["report", path(&bundle)]).stdout);
+    assert!((15..=25).contains(&said.lines().count()), "{said}");
+    let command = said.lines().last().and_then(|line| line.strip_prefix("more     sockscope "));
+    let command = format!("{} {}", env!("CARGO_BIN_EXE_sockscope"), command.expect("more"));
+    let full = Command::new("sh").args(["-c", &command]).output().expect("sh(1) is there");
+    assert_eq!(text(&full.stdout), text(&run(["report", path(&bundle), "--full"]).stdout));
+    assert!(full.stdout.len() > 2 * said.len());
 }
 
 #[test]
@@ -190,7 +205,7 @@ fn on_terminal(command: &str, variables: &[(&str, &str)]) -> String {
 #[test]
 fn the_time_of_day_stands_beside_times_where_it_is_asked_for() {
     let bundle = recorded("two-writes");
-    let said = text(&run(["report", path(&bundle), "--wall-clock"]).stdout);
+    let said = text(&run(["report", path(&bundle), "--full", "--wall-clock"]).stdout);
     let evidence =
         said.lines().find(|line| line.trim_start().starts_with("+0.")).expect("evidence");
     assert!(evidence.contains(" s 04:43:5"), "{evidence}");

@@ -19,7 +19,7 @@ const BUNDLES: [(&str, &str); 3] = [
 #[test]
 fn a_report_reads_as_it_did() {
     for (bundle, name) in BUNDLES {
-        compare(&format!("{name}.txt"), &said(&["report", &path(bundle)]));
+        compare(&format!("{name}.txt"), &said(&["report", "--full", &path(bundle)]));
     }
 }
 

@@ -238,6 +238,7 @@ fn origin(meta: &Meta) -> Origin {
         clock: clock(meta.source).map(str::to_owned),
         command: known(&meta.command.join(" ")),
         recorded: recorded(meta),
+        argument: None,
     }
 }
 

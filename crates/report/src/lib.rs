@@ -79,6 +79,8 @@ pub struct Origin {
     pub command: Option<String>,
     /// When it was recorded, and which sockets.
     pub recorded: Option<Recorded>,
+    /// How a command line of the shell names the trace; the last one that was recorded where it is `None`.
+    pub argument: Option<String>,
 }
 
 /// When a trace was recorded.
@@ -106,6 +108,8 @@ pub struct Shown {
 /// What to write and how.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
+    /// Text has everything. Otherwise it has the verdict, the totals and the connection of the verdict.
+    pub full: bool,
     /// Only this flow; all flows when `None`.
     pub flow: Option<FlowId>,
     /// Columns to fill in text, kept within [`Options::WIDTH_MIN`] and [`Options::WIDTH_MAX`].
@@ -132,9 +136,10 @@ impl Options {
 }
 
 impl Default for Options {
-    /// All flows, 80 columns, Unicode, no colour, 4 connections in full and 40 in the table.
+    /// Everything, all flows, 80 columns, Unicode, no colour, 4 connections in full and 40 in the table.
     fn default() -> Self {
         Self {
+            full: true,
             flow: None,
             width: Self::WIDTH_MIN,
             color: false,
@@ -228,6 +233,12 @@ impl<'a> Report<'a> {
     ) -> impl Iterator<Item = &'a Finding> + Clone + use<'a> {
         let wanted = self.options.flow;
         connection.findings.iter().filter(move |finding| wanted.is_none_or(|id| finding.flow == id))
+    }
+
+    /// A command on the trace, as `sockscope show redis.sockscope`.
+    fn command(&self, name: &str) -> String {
+        let words = ["sockscope", name].into_iter().chain(self.origin.argument.as_deref());
+        words.collect::<Vec<_>>().join(" ")
     }
 
     /// How its times are printed.

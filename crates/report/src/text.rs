@@ -3,6 +3,7 @@
 //! Lines fit 80 columns, apart from texts of one word that do not.
 
 pub(crate) mod bar;
+mod brief;
 mod calls;
 mod closing;
 mod connection;
@@ -20,7 +21,7 @@ use std::io;
 use crate::{Format, Report, ReportError, order};
 use page::Page;
 
-/// Plain text, with colours if the options allow them.
+/// Plain text, with colours if the options allow them: short, or in full.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Text;
 
@@ -28,9 +29,13 @@ impl Format for Text {
     fn write(&self, report: &Report<'_>, out: &mut dyn io::Write) -> Result<(), ReportError> {
         report.check()?;
         let mut page = Page::new(out, report.options);
+        if !report.options.full {
+            return Ok(brief::write(report, &mut page)?);
+        }
         header::write(report, &mut page)?;
-        totals::write(report, &mut page)?;
-        let ranked = order::by_importance(report, header::lead(report));
+        totals::write(report, totals::SERVERS_MAX, &mut page)?;
+        let lead = header::lead(report).map(|lead| lead.connection);
+        let ranked = order::by_importance(report, lead);
         let (detailed, rest) = ranked.split_at(ranked.len().min(report.options.detailed));
         for connection in detailed {
             connection::write(report, connection, &mut page)?;

@@ -42,6 +42,19 @@ impl Times {
     }
 }
 
+const NS_PER_US: u64 = 1_000;
+const US_PER_S: u64 = 1_000_000;
+
+impl Times {
+    /// The options of a command that leave what is between two times, as `--from 1.203412 --to 1.203413`.
+    pub(crate) fn window(self, from_ns: u64, to_ns: u64) -> String {
+        let seconds = |us: u64| format!("{}.{:06}", us / US_PER_S, us % US_PER_S);
+        let from_us = from_ns.saturating_sub(self.start_ns) / NS_PER_US;
+        let to_us = to_ns.saturating_sub(self.start_ns).div_ceil(NS_PER_US);
+        format!("--from {} --to {}", seconds(from_us), seconds(to_us))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -55,6 +68,8 @@ mod tests {
         let at_ns = 7 * second + 203_412_900;
         assert_eq!(times(None).at(at_ns), "+1.203412 s");
         assert_eq!(times(Some(clock)).at(at_ns), "+1.203412 s 08:45:14.203412");
+        let at_ns = at_ns + 1;
+        assert_eq!(times(None).window(at_ns, at_ns), "--from 1.203412 --to 1.203413");
         assert_eq!(clock.at(4 * second), 1_795_423_511 * second);
         assert_eq!(WallClock { trace_ns: u64::MAX, realtime_ns: 0 }.at(0), 0);
     }

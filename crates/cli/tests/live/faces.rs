@@ -44,7 +44,7 @@ fn root_every_face_shows_a_live_bundle() {
         assert!(svg.starts_with("<svg") || svg.starts_with("<?xml"), "{figure}");
         assert!(svg.trim_end().ends_with("</svg>"), "{figure}");
     }
-    let text = sockscope_says(&["report", &dir]);
+    let text = sockscope_says(&["report", &dir, "--full"]);
     for part in ["verdict", "residue", "ledger", "nagle-delayed-ack", "fix:", "missed"] {
         assert!(text.contains(part), "{part} is not in {text}");
     }

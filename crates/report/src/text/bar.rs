@@ -10,7 +10,7 @@ use sockscope_record::Stage;
 use sockscope_render::number::{apportion, percent, rounded};
 use sockscope_render::style::Tone;
 
-use super::page::Page;
+use super::page::{INDENT, Page};
 use crate::order::place_name;
 
 /// Columns of the bar in a report, its ends included: as long as the path above it.
@@ -35,6 +35,13 @@ pub(crate) struct Part {
 pub(crate) fn of_ledger(ledger: &Ledger, is_udp: bool) -> Vec<Part> {
     let parts = LedgerPart::ALL.into_iter().zip(ledger.ns);
     shared_out(parts.map(|(part, ns)| (place_name(part.name(), is_udp), look(part), ns)).collect())
+}
+
+/// The ledger as a bar with its legend.
+pub(crate) fn write_ledger(ledger: &Ledger, is_udp: bool, page: &mut Page<'_>) -> io::Result<()> {
+    let parts = of_ledger(ledger, is_udp);
+    page.line(&format!("ledger  {}", bar(&parts, BAR_WIDTH, page)))?;
+    legend(&parts, INDENT, page)
 }
 
 /// Where a mean byte spent its time, in path order: its delay in each stage, that between its drop and its retransmission, and as

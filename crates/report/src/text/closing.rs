@@ -30,7 +30,7 @@ pub(super) fn write(report: &Report<'_>, page: &mut Page<'_>) -> io::Result<()> 
     page.labelled("missed", &loss, Tone::Plain)
 }
 
-fn write_conservation(report: &Report<'_>, page: &mut Page<'_>) -> io::Result<()> {
+pub(super) fn write_conservation(report: &Report<'_>, page: &mut Page<'_>) -> io::Result<()> {
     let flows: Vec<_> = report
         .connections()
         .flat_map(|connection| report.flows(connection))

@@ -20,9 +20,7 @@ pub(super) fn write<'a>(
     analysis: &'a ConnectionAnalysis,
     page: &mut Page<'_>,
 ) -> io::Result<()> {
-    page.blank()?;
-    page.rule(&format!("connection {}: {}", analysis.connection.id.0, headline(analysis, page)))?;
-    write_ends(report, analysis, page)?;
+    write_head(report, analysis, page)?;
     for flow in report.flows(analysis) {
         write_flow(analysis, flow, page)?;
     }
@@ -40,6 +38,17 @@ pub(super) fn write<'a>(
     calls::write_buffers(&analysis.buffers, page)?;
     let found: Vec<_> = report.findings(analysis).collect();
     findings::write(&found, report.analysis, report.times(), page)
+}
+
+/// What it is, between whom, and what is not known of it.
+pub(super) fn write_head(
+    report: &Report<'_>,
+    analysis: &ConnectionAnalysis,
+    page: &mut Page<'_>,
+) -> io::Result<()> {
+    page.blank()?;
+    page.rule(&format!("connection {}: {}", analysis.connection.id.0, headline(analysis, page)))?;
+    write_ends(report, analysis, page)
 }
 
 /// As `tcp 127.0.0.1:40000 → 127.0.0.1:5000`.
@@ -199,11 +208,9 @@ fn write_flow(
     flow: &FlowAnalysis,
     page: &mut Page<'_>,
 ) -> io::Result<()> {
-    let direction = flow.id.direction();
-    let ends =
-        format!("{} {} {}", direction.sender().name(), page.arrow(), direction.receiver().name());
     page.blank()?;
     if !has_data(flow) {
+        let ends = ends(flow, page);
         let what = match (analysis.records, flow.at_least.bytes) {
             (0, _) => "no record",
             (_, true) => "no data recorded; some may have been missed",
@@ -211,21 +218,30 @@ fn write_flow(
         };
         return page.line(&format!("flow {}: {ends}, {what}", flow.id));
     }
-    page.wrapped(
-        &format!("flow {}: ", flow.id),
-        INDENT,
-        &traffic(analysis, flow, &ends),
-        Tone::Strong,
-    )?;
+    write_traffic(analysis, flow, page)?;
     page.blank()?;
     let is_udp = analysis.connection.protocol == Protocol::Udp;
     path::write(flow, is_udp, page)?;
     page.blank()?;
-    let ledger = bar::of_ledger(&flow.ledger, is_udp);
-    page.line(&format!("ledger  {}", bar::bar(&ledger, bar::BAR_WIDTH, page)))?;
-    bar::legend(&ledger, INDENT, page)?;
+    bar::write_ledger(&flow.ledger, is_udp, page)?;
     write_delay(flow, is_udp, page)?;
     calls::write_flow(flow, analysis.connection.protocol == Protocol::Tcp, page)
+}
+
+/// As `client → server`.
+fn ends(flow: &FlowAnalysis, page: &Page<'_>) -> String {
+    let direction = flow.id.direction();
+    format!("{} {} {}", direction.sender().name(), page.arrow(), direction.receiver().name())
+}
+
+/// What passed in one direction.
+pub(super) fn write_traffic(
+    analysis: &ConnectionAnalysis,
+    flow: &FlowAnalysis,
+    page: &mut Page<'_>,
+) -> io::Result<()> {
+    let text = traffic(analysis, flow, &ends(flow, page));
+    page.wrapped(&format!("flow {}: ", flow.id), INDENT, &text, Tone::Strong)
 }
 
 /// The way of a mean byte as a bar, with its stages below, the longest first. Nothing where no byte was

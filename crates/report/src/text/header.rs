@@ -7,7 +7,7 @@ use sockscope_analysis::{
     ConnectionAnalysis, Distribution, DropCount, ExchangeSummary, Finding, FindingId, FlowAnalysis,
     LedgerPart, TraceFacts,
 };
-use sockscope_record::ConnectionId;
+use sockscope_record::{ConnectionId, FlowId};
 use sockscope_render::number::{count, counted, percent_of, rounded};
 use sockscope_render::style::Tone;
 
@@ -203,10 +203,20 @@ fn held_up(report: &Report<'_>, total: &FindingTotal<'_>, page: &Page<'_>) -> Op
     Some(format!(" Meanwhile callers waited on {on} to the same server, up to {longest}."))
 }
 
+/// What the verdict names.
+#[derive(Clone, Copy)]
+pub(super) struct Lead {
+    pub(super) connection: ConnectionId,
+    /// The direction in which bytes waited, where the verdict is of one.
+    pub(super) flow: Option<FlowId>,
+}
+
 /// The connection that the verdict names.
-pub(super) fn lead(report: &Report<'_>) -> Option<ConnectionId> {
+pub(super) fn lead(report: &Report<'_>) -> Option<Lead> {
     let (totals, verdict) = order::verdict(report);
-    let found = verdict.map(|verdict| totals[verdict].worst_in);
+    let found = verdict.map(|verdict| &totals[verdict]);
+    let flow = found.filter(|total| !is_wait(total)).map(|total| total.worst.flow);
+    let found = found.map(|total| total.worst_in);
     let dropped = || Dropped::of(report).map(|dropped| dropped.connection);
     let refused = || Refused::of(report).map(|refused| refused.connection);
     let has_time = || under_way(report).iter().any(|&(_, ns)| ns > 0);
@@ -218,7 +228,7 @@ pub(super) fn lead(report: &Report<'_>) -> Option<ConnectionId> {
         longest.map(|(connection, _)| connection)
     };
     let lead = found.or_else(dropped).or_else(refused).or_else(idle).or_else(waits)?;
-    Some(lead.connection.id)
+    Some(Lead { connection: lead.connection.id, flow })
 }
 
 /// The flow that waited longest for what the kernel had dropped, where that is a verdict.

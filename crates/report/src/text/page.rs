@@ -15,6 +15,7 @@ pub(crate) struct Page<'o> {
     out: &'o mut dyn Write,
     pub(crate) style: Style,
     pub(crate) width: usize,
+    lines: usize,
 }
 
 impl<'o> Page<'o> {
@@ -23,11 +24,24 @@ impl<'o> Page<'o> {
             out,
             style: Style { charset: options.charset, color: options.color },
             width: options.width.clamp(Options::WIDTH_MIN, Options::WIDTH_MAX),
+            lines: 0,
         }
+    }
+
+    /// Lines that it has.
+    pub(crate) fn lines(&self) -> usize {
+        self.lines
+    }
+
+    /// So many lines of another page.
+    pub(crate) fn append(&mut self, text: &[u8], lines: usize) -> io::Result<()> {
+        self.lines += lines;
+        self.out.write_all(text)
     }
 
     /// One line as it is; spaces at its end are dropped.
     pub(crate) fn line(&mut self, text: &str) -> io::Result<()> {
+        self.lines += 1;
         writeln!(self.out, "{}", text.trim_end())
     }
 
@@ -38,6 +52,16 @@ impl<'o> Page<'o> {
     /// `text` wrapped between words, after `label` in the indent.
     pub(crate) fn labelled(&mut self, label: &str, text: &str, tone: Tone) -> io::Result<()> {
         self.wrapped(&format!("{label:<INDENT$}"), INDENT, text, tone)
+    }
+
+    /// A command behind its label: in one line, however long it is, so that it can be copied.
+    pub(crate) fn command(&mut self, label: &str, command: &str) -> io::Result<()> {
+        self.line(&format!("{label:<INDENT$}{}", self.style.clean(command)))
+    }
+
+    /// Whether `text` fits in one line behind a label.
+    pub(crate) fn fits(&self, text: &str) -> bool {
+        INDENT + columns(&self.style.clean(text)) <= self.width
     }
 
     /// `text` wrapped between words, after `first` and then after `indent` spaces.

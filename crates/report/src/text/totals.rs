@@ -16,8 +16,8 @@ use crate::{Options, Report};
 /// Connections from which on there are totals: one or two are shown in full.
 const CONNECTIONS_MIN: usize = 3;
 
-/// Servers that have a row, those for which callers waited longest.
-const SERVERS_MAX: usize = 8;
+/// Servers that have a row in a full report, those for which callers waited longest.
+pub(super) const SERVERS_MAX: usize = 8;
 
 /// Columns of a row without the names of server and clients: see [`row`].
 const FIGURES_WIDTH: usize = 55;
@@ -64,8 +64,12 @@ impl<'a> Server<'a> {
     }
 }
 
-/// Writes the totals where there are several connections and any request.
-pub(super) fn write<'a>(report: &Report<'a>, page: &mut Page<'_>) -> io::Result<()> {
+/// Writes the totals, with so many servers, where there are several connections and any request.
+pub(super) fn write<'a>(
+    report: &Report<'a>,
+    servers_max: usize,
+    page: &mut Page<'_>,
+) -> io::Result<()> {
     let connections = report.connections();
     let has_requests = connections.clone().any(|one| !one.requests.list.is_empty());
     if connections.clone().count() < CONNECTIONS_MIN || !has_requests {
@@ -87,8 +91,8 @@ pub(super) fn write<'a>(report: &Report<'a>, page: &mut Page<'_>) -> io::Result<
     );
     let head = page.style.paint(&head, Tone::Faint);
     page.line(&head)?;
-    let more = servers.len().saturating_sub(SERVERS_MAX);
-    for ((_, address), server) in servers.iter_mut().take(SERVERS_MAX) {
+    let more = servers.len().saturating_sub(servers_max);
+    for ((_, address), server) in servers.iter_mut().take(servers_max) {
         let line = row(*address, server, [width, clients_width], page);
         page.line(&line)?;
     }
@@ -159,17 +163,16 @@ fn write_slowest<'a>(report: &Report<'a>, page: &mut Page<'_>) -> io::Result<()>
         (request.total_ns(), first)
     };
     let Some((analysis, request)) = known.max_by_key(order) else { return Ok(()) };
-    let asker = analysis.requests.asked_by.unwrap_or(Side::Client);
-    let flow = &analysis.flows[asker as usize];
+    let id = analysis.connection.id.0;
     let text = format!(
-        "{} at {} on connection {}, {}: sockscope show TRACE --flow {}",
+        "{} at {} on connection {id}, {}",
         page.time(request.total_ns().unwrap_or(0)),
         since(report.analysis.start_ns, request.asked_ns),
-        analysis.connection.id.0,
         request.end.name(),
-        flow.id,
     );
-    page.labelled("slowest", &text, Tone::Plain)
+    page.labelled("slowest", &text, Tone::Plain)?;
+    let window = report.times().window(request.asked_ns, request.ended_ns);
+    page.command("show", &format!("{} --connection {id} {window}", report.command("show")))
 }
 
 /// Counts of what was not answered; those that missed records touch are in none of the figures.
@@ -198,10 +201,11 @@ mod tests {
     fn three_connections_have_totals_by_server() {
         let text = written(&Text, &slow_calls(), &Options { width: 96, ..Options::default() });
         let lines: Vec<_> = text.lines().skip_while(|line| !line.starts_with("server  ")).collect();
-        insta::assert_snapshot!(lines[..4].join("\n"), @"
+        insta::assert_snapshot!(lines[..5].join("\n"), @"
         server                  clients            conns requests     p50     p99     max  req serv resp
         python3 127.0.0.1:5000  python3                3        5 5.00 ms  3.00 s  3.00 s   0% 100%   0%
-        slowest  3.00 s at +3.000000 s on connection 1, given-up: sockscope show TRACE --flow 2
+        slowest  3.00 s at +3.000000 s on connection 1, given-up
+        show     sockscope show --connection 1 --from 3.000000 --to 6.000000
         requests 4 answered, 1 given-up
         ");
         let mut two = slow_calls();
