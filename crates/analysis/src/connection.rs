@@ -34,7 +34,7 @@ pub(crate) fn analyze_connection(
 ) -> ConnectionAnalysis {
     let end_ns = store.last_ns().unwrap_or(0);
     let flows = [Direction::FromClient, Direction::FromServer]
-        .map(|direction| analyze_flow(store, direction, losses, drop_reasons, end_ns));
+        .map(|direction| analyze_flow(store, direction, losses, drop_reasons));
     let [client, server] = &flows;
     let reset = outcome::reset(store);
     let requests = requests::find(
@@ -90,11 +90,9 @@ fn analyze_flow(
     direction: Direction,
     losses: &Losses,
     drop_reasons: &DropReasons,
-    end_ns: u64,
 ) -> FlowResult {
     let flow = store.flow(direction);
-    // A flow without records has no time of its own.
-    let start_ns = first_ns(flow).unwrap_or(end_ns);
+    let (start_ns, end_ns) = ledger::lasts(store, direction);
     let mut curves = FlowCurves::with_losses(store, direction, losses, drop_reasons);
     let timeline = ledger::timeline(store, direction, &curves, (start_ns, end_ns));
     let is_stream = store.connection.protocol == Protocol::Tcp;
@@ -133,9 +131,4 @@ fn segments(store: &ConnectionStore, flow: &FlowStore) -> u64 {
     let is_datagram = store.connection.protocol == Protocol::Udp;
     let taken = flow.at(Point::SendDequeue).iter();
     taken.filter(|pass| pass.len > 0 || is_datagram).count() as u64
-}
-
-fn first_ns(flow: &FlowStore) -> Option<u64> {
-    let passes = flow.passages.iter().filter_map(|passes| passes.first().map(|pass| pass.at_ns));
-    passes.chain(flow.events.first().map(|event| event.at_ns)).min()
 }

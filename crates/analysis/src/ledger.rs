@@ -55,6 +55,24 @@ struct Departure {
     exit: Exit,
 }
 
+/// When a flow's ledger begins and ends: from its first record to the connection's last. A flow without records has
+/// no time of its own.
+pub(crate) fn lasts(store: &ConnectionStore, direction: Direction) -> Range {
+    let end_ns = store.last_ns().unwrap_or(0);
+    (store.flow(direction).first_ns().unwrap_or(end_ns), end_ns)
+}
+
+/// Where the oldest unread byte was, from the flow's first record to the connection's last: in order, touching.
+///
+/// `curves` are those of this direction of the connection.
+pub fn ledger_spans(
+    store: &ConnectionStore,
+    direction: Direction,
+    curves: &FlowCurves,
+) -> Vec<LedgerSpan> {
+    timeline(store, direction, curves, lasts(store, direction))
+}
+
 /// The spans of one flow from `start_ns` to `end_ns`: in order, touching, covering all of that time.
 pub(crate) fn timeline(
     store: &ConnectionStore,

@@ -111,6 +111,13 @@ pub struct FlowStore {
 }
 
 impl FlowStore {
+    /// When the first record of the flow was taken, nanoseconds of the trace's clock; `None` without one.
+    pub(crate) fn first_ns(&self) -> Option<u64> {
+        let passes = self.passages.iter().filter_map(|passes| passes.first());
+        let events = self.events.first().map(|event| event.at_ns);
+        passes.map(|pass| pass.at_ns).chain(events).min()
+    }
+
     /// Passes at one point, in time order.
     pub fn at(&self, point: Point) -> &[Passage] {
         &self.passages[point.index()]

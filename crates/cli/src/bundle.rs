@@ -128,7 +128,10 @@ pub fn analyze(dir: &Path) -> Result<(Analysis, Origin), Failure> {
 }
 
 /// Reads and analyses what the filter leaves of a bundle.
-fn analyze_part(dir: &Path, filter: &Filter) -> Result<(Analysis, Origin, Option<Shown>), Failure> {
+pub fn analyze_part(
+    dir: &Path,
+    filter: &Filter,
+) -> Result<(Analysis, Origin, Option<Shown>), Failure> {
     // Of connections that only the analysis shows the bundle is read again, so that all counts are theirs.
     let loaded = Loaded::read_part(dir, &chosen(dir, filter)?, Purpose::Analysis)?;
     let (mut analysis, origin, shown) = loaded.finish();

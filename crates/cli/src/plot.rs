@@ -1,56 +1,153 @@
-//! `sockscope plot`: one figure of one flow.
+//! `sockscope plot`: a figure of one flow or of all connections, or all figures.
 
+use std::fs;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 use std::time::Duration;
 
-use sockscope_analysis::{ConnectionStore, Stores};
+use sockscope_analysis::{Analysis, ConnectionStore, Stores};
 use sockscope_program::failure::Failure;
 use sockscope_program::output::write_to;
 use sockscope_program::suggest::did_you_mean;
 use sockscope_record::FlowId;
-use sockscope_report::plot::{Figure, PlotOptions, draw};
+use sockscope_report::plot::{Figure, Picture, PlotOptions, draw, draw_requests};
 use sockscope_report::{Filter, check_flow};
 
 use crate::args;
-use crate::bundle::{chosen, stores};
+use crate::bundle::{analyze_part, chosen, stores};
 use crate::last_trace::or_last;
+
+/// The word that asks for every picture.
+const ALL: &str = "all";
 
 /// `sockscope plot`.
 pub fn plot(arguments: &args::Plot) -> Result<(), Failure> {
-    let figure = Figure::from_str(&arguments.figure).map_err(|error| {
-        let names = Figure::ALL.map(Figure::name);
+    if arguments.figure == ALL {
+        return plot_all(arguments);
+    }
+    let picture = Picture::from_str(&arguments.figure).map_err(|error| {
+        let names = Picture::all().map(Picture::name).chain([ALL]);
         Failure::new(format!("{error}{}", did_you_mean(&arguments.figure, names)))
     })?;
-    let dir = or_last(arguments.dir.as_deref())?;
-    let filter = chosen(&dir, &arguments.filter.filter())?;
-    // A figure draws an interval of curves that begin before it.
-    let mut stores = stores(&dir, &filter.without_interval())?;
-    let window_ns = filter.interval_ns(stores.start_ns)?;
-    let asked = arguments.flow.map(FlowId);
-    let flows = stores.connections.iter().flat_map(|store| &store.flows);
-    check_flow(asked, flows.map(|flow| flow.id))?;
-    if asked.is_none() {
-        keep_active(&mut stores, &filter, &window_ns)?;
-    }
-    let nothing = || Failure::new(format!("{}: no flow to draw", dir.display()));
-    let flow = asked.or_else(|| stores.largest_flow()).ok_or_else(nothing)?;
-    let mut connections = stores.connections.iter();
-    let store = connections.find(|it| it.connection.id == flow.connection()).ok_or_else(nothing)?;
-    check_window(store, stores.start_ns, &window_ns)?;
-    let options = PlotOptions {
-        direction: flow.direction(),
-        from_ns: filter.from_ns.map(|_| *window_ns.start()),
-        to_ns: filter.to_ns.map(|_| *window_ns.end()),
-        zero_ns: Some(stores.start_ns),
-        width: arguments.width,
-        height: arguments.height,
-        losses: &stores.losses_of(flow.connection()),
-        drop_reasons: &stores.drop_reasons,
-        ..PlotOptions::default()
+    let svg = match picture {
+        Picture::Requests => Requests::read(arguments)?.draw(arguments)?,
+        Picture::Flow(figure) => OneFlow::read(arguments)?.draw(figure, arguments)?,
     };
-    let svg = draw(figure, store, &options).map_err(|error| Failure::new(error.to_string()))?;
     write_to(&arguments.output, |out| out.write_all(svg.as_bytes()))
+}
+
+/// Every picture, as a file of its own in the folder.
+fn plot_all(arguments: &args::Plot) -> Result<(), Failure> {
+    let folder = &arguments.output;
+    if folder.as_os_str() == "-" {
+        return Err(Failure::new(
+            "--figure all draws several files: name a folder for them with -o DIR",
+        ));
+    }
+    let (requests, flow) = (Requests::read(arguments)?, OneFlow::read(arguments)?);
+    let cannot = |error| Failure::new(format!("cannot create {}: {error}", folder.display()));
+    fs::create_dir_all(folder).map_err(cannot)?;
+    for picture in Picture::all() {
+        let svg = match picture {
+            Picture::Requests => requests.draw(arguments)?,
+            Picture::Flow(figure) => flow.draw(figure, arguments)?,
+        };
+        let path = folder.join(picture.name()).with_extension("svg");
+        write_to(&path, |out| out.write_all(svg.as_bytes()))?;
+    }
+    Ok(())
+}
+
+/// What is drawn of all connections.
+struct Requests {
+    analysis: Analysis,
+    interval: Interval,
+}
+
+impl Requests {
+    fn read(arguments: &args::Plot) -> Result<Self, Failure> {
+        let dir = or_last(arguments.dir.as_deref())?;
+        let filter = chosen(&dir, &arguments.filter.filter())?;
+        let analysis = analyze_part(&dir, &filter.without_interval())?.0;
+        let interval = Interval::of(&filter, analysis.start_ns)?;
+        Ok(Self { analysis, interval })
+    }
+
+    fn draw(&self, arguments: &args::Plot) -> Result<String, Failure> {
+        let options = self.interval.options(arguments);
+        draw_requests(&self.analysis, &options).map_err(|error| Failure::new(error.to_string()))
+    }
+}
+
+/// What is drawn of one flow.
+struct OneFlow {
+    stores: Stores,
+    flow: FlowId,
+    interval: Interval,
+}
+
+impl OneFlow {
+    fn read(arguments: &args::Plot) -> Result<Self, Failure> {
+        let dir = or_last(arguments.dir.as_deref())?;
+        let filter = chosen(&dir, &arguments.filter.filter())?;
+        // A figure draws an interval of curves that begin before it.
+        let mut stores = stores(&dir, &filter.without_interval())?;
+        let interval = Interval::of(&filter, stores.start_ns)?;
+        let asked = arguments.flow.map(FlowId);
+        let flows = stores.connections.iter().flat_map(|store| &store.flows);
+        check_flow(asked, flows.map(|flow| flow.id))?;
+        if asked.is_none() {
+            keep_active(&mut stores, &filter, &interval.window_ns)?;
+        }
+        let nothing = || Failure::new(format!("{}: no flow to draw", dir.display()));
+        let flow = asked.or_else(|| stores.largest_flow()).ok_or_else(nothing)?;
+        let mut connections = stores.connections.iter();
+        let store =
+            connections.find(|it| it.connection.id == flow.connection()).ok_or_else(nothing)?;
+        check_window(store, stores.start_ns, &interval.window_ns)?;
+        stores.connections.retain(|store| store.connection.id == flow.connection());
+        Ok(Self { stores, flow, interval })
+    }
+
+    fn draw(&self, figure: Figure, arguments: &args::Plot) -> Result<String, Failure> {
+        let Self { stores, flow, interval } = self;
+        let options = PlotOptions {
+            direction: flow.direction(),
+            losses: &stores.losses_of(flow.connection()),
+            drop_reasons: &stores.drop_reasons,
+            ..interval.options(arguments)
+        };
+        let svg = stores.connections.iter().map(|store| draw(figure, store, &options)).next();
+        let svg = svg.ok_or_else(|| Failure::new(format!("flow {flow}: no connection has it")))?;
+        svg.map_err(|error| Failure::new(error.to_string()))
+    }
+}
+
+/// The time that is asked for, and the zero of all times.
+struct Interval {
+    start_ns: u64,
+    window_ns: RangeInclusive<u64>,
+    has_from: bool,
+    has_to: bool,
+}
+
+impl Interval {
+    fn of(filter: &Filter, start_ns: u64) -> Result<Self, Failure> {
+        let window_ns = filter.interval_ns(start_ns)?;
+        let (has_from, has_to) = (filter.from_ns.is_some(), filter.to_ns.is_some());
+        Ok(Self { start_ns, window_ns, has_from, has_to })
+    }
+
+    fn options(&self, arguments: &args::Plot) -> PlotOptions<'static> {
+        PlotOptions {
+            from_ns: self.has_from.then_some(*self.window_ns.start()),
+            to_ns: self.has_to.then_some(*self.window_ns.end()),
+            zero_ns: Some(self.start_ns),
+            width: arguments.width,
+            height: arguments.height,
+            ..PlotOptions::default()
+        }
+    }
 }
 
 /// Leaves the connections that have records in the window.

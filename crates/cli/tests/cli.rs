@@ -231,6 +231,25 @@ fn a_report_goes_to_the_file_that_is_named() {
 }
 
 #[test]
+fn all_figures_are_files_in_a_folder() {
+    let folder = tempfile::tempdir().expect("a folder for temporary files");
+    let figures = folder.path().join("figures");
+    let bundle = recorded("two-writes");
+    let all = |more: &[&str]| run([&["plot", path(&bundle), "--figure", "all"], more].concat());
+    assert_refused(&all(&[]), "name a folder for them with -o DIR");
+    assert_eq!(all(&["-o", path(&figures)]).status.code(), Some(0));
+    let names = fs::read_dir(&figures).expect("it was made").flatten();
+    let names = names.map(|file| file.file_name().into_string().expect("a name"));
+    let names: Vec<String> = names.collect();
+    assert_eq!(names.len(), 10, "{names:?}");
+    for name in names {
+        let figure = name.strip_suffix(".svg").expect("SVG");
+        let alone = run(["plot", path(&bundle), "--figure", figure]).stdout;
+        assert!(fs::read(figures.join(&name)).expect("it was drawn") == alone, "{name}");
+    }
+}
+
+#[test]
 fn an_output_that_is_full_is_told_as_such() {
     for arguments in [&["report"][..], &["show"], &["plot", "--figure", "acks"]] {
         let (bundle, full) =

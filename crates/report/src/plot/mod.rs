@@ -1,6 +1,7 @@
-//! Figures of one connection as SVG text.
+//! Figures as SVG text.
 //!
-//! Each [`Figure`] looks at one direction of a connection over a span of time. Drawing is pure: the
+//! Each [`Figure`] looks at one direction of a connection over a span of time; [`draw_requests`] looks at all
+//! connections. Drawing is pure: the
 //! same store and options give the same text, with no clock, no file and no hash order. Figures of
 //! long traces keep to pixel resolution (an envelope of extremes for each pixel column, and the
 //! figure says so), so their size does not follow the number of records.
@@ -12,11 +13,13 @@ mod curves;
 mod figure_page;
 mod ladder;
 mod layers;
+mod ledger;
 mod options;
 mod packet_trace;
 mod protocol_delay;
 mod queue_delay;
 mod queue_length;
+mod requests;
 mod scene;
 mod sequence;
 mod step_line;
@@ -27,7 +30,8 @@ mod tests;
 
 use sockscope_analysis::ConnectionStore;
 
-pub use options::{Figure, PlotError, PlotOptions};
+pub use options::{Figure, Picture, PlotError, PlotOptions};
+pub use requests::draw_requests;
 use scene::Scene;
 
 /// Draws `figure` of one connection as an SVG document.
@@ -49,5 +53,6 @@ pub fn draw(
         Figure::TimeSequence => time_sequence::draw(&scene),
         Figure::Sequence => sequence::draw(&scene),
         Figure::Layers => layers::draw(&scene),
+        Figure::Ledger => ledger::draw(&scene),
     })
 }

@@ -25,6 +25,8 @@ pub enum Figure {
     Sequence,
     /// Segments in transit through the eight points, time downward.
     Layers,
+    /// Where the oldest unread byte was, over time.
+    Ledger,
 }
 
 named! {
@@ -37,6 +39,31 @@ named! {
         TimeSequence => "time-sequence",
         Sequence => "sequence",
         Layers => "layers",
+        Ledger => "ledger",
+    }
+}
+
+/// A picture of one flow, or of all connections.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Picture {
+    /// Of one flow.
+    Flow(Figure),
+    /// How long the requests of all connections took.
+    Requests,
+}
+
+impl Picture {
+    /// All pictures.
+    pub fn all() -> impl Iterator<Item = Self> {
+        [Self::Requests].into_iter().chain(Figure::ALL.map(Self::Flow))
+    }
+
+    /// Its name in commands and in the names of files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Flow(figure) => figure.name(),
+            Self::Requests => "requests",
+        }
     }
 }
 
@@ -46,7 +73,17 @@ impl FromStr for Figure {
     /// The figure of this [name](Figure::name); fails on any other word.
     fn from_str(name: &str) -> Result<Self, PlotError> {
         let found = Self::ALL.into_iter().find(|figure| figure.name() == name);
-        found.ok_or_else(|| PlotError::UnknownFigure { name: name.to_owned() })
+        found.ok_or_else(|| PlotError::unknown(name, Self::ALL.into_iter().map(Self::name)))
+    }
+}
+
+impl FromStr for Picture {
+    type Err = PlotError;
+
+    /// The picture of this [name](Picture::name); fails on any other word.
+    fn from_str(name: &str) -> Result<Self, PlotError> {
+        let found = Self::all().find(|picture| picture.name() == name);
+        found.ok_or_else(|| PlotError::unknown(name, Self::all().map(Self::name)))
     }
 }
 
@@ -114,9 +151,17 @@ pub enum PlotError {
         to_ns: u64,
     },
     /// No figure has this name.
-    #[error("no figure is called {name:?}; there are {}", Figure::ALL.map(Figure::name).join(", "))]
+    #[error("no figure is called {name:?}; there are {known}")]
     UnknownFigure {
         /// The name given.
         name: String,
+        /// The names that there are.
+        known: String,
     },
+}
+
+impl PlotError {
+    fn unknown<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Self {
+        Self::UnknownFigure { name: name.to_owned(), known: known.collect::<Vec<_>>().join(", ") }
+    }
 }

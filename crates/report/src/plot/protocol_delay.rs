@@ -42,7 +42,7 @@ fn draw_stage(scene: &Scene<'_>, page: &mut Page, stage: Stage, area: Rect) {
     page.svg.group(stage.name());
     match Histogram::of(&delays) {
         Some(bins) => {
-            let panel = panel(area, &bins);
+            let panel = histogram_panel(area, &bins, ["delay", "runs"]);
             page.panel_title(area, &stage_words(stage), &summary(&delays, &bins));
             page.frame(&panel, true);
             draw_bins(page, &panel, &bins);
@@ -76,25 +76,26 @@ fn summary(delays: &[u64], bins: &Histogram) -> String {
     format!("{}; {width}", counted(delays.len() as u64, "run"))
 }
 
-fn panel(area: Rect, bins: &Histogram) -> Panel {
+/// The axes of a histogram of times, with room for the words of its marks.
+pub(super) fn histogram_panel(area: Rect, bins: &Histogram, [time, number]: [&str; 2]) -> Panel {
     let domain = (bins.edges[0], bins.edges[bins.edges.len() - 1]);
     let x_px = (area.x, area.right());
     let x = if bins.is_log {
-        Axis::log("delay", Quantity::Time, domain, x_px)
+        Axis::log(time, Quantity::Time, domain, x_px)
     } else {
         // Values that are nearly equal are not blown up to the whole width.
         let span = domain.1 - domain.0;
         let margin = (span * 0.02).max((domain.1 * 0.1 - span) / 2.0);
         let domain = ((domain.0 - margin).max(0.0), domain.1 + margin);
-        Axis::linear("delay", Quantity::Time, domain, x_px, 8)
+        Axis::linear(time, Quantity::Time, domain, x_px, 8)
     };
     let highest = bins.counts.iter().copied().max().unwrap_or(1) as f64;
     let y_px = (area.bottom(), area.y + 2.0 * MARK_ROW_PX);
-    let y = Axis::from_zero("runs", Quantity::Count, highest, y_px, 5);
+    let y = Axis::from_zero(number, Quantity::Count, highest, y_px, 5);
     Panel { area, x, y }
 }
 
-fn draw_bins(page: &mut Page, panel: &Panel, bins: &Histogram) {
+pub(super) fn draw_bins(page: &mut Page, panel: &Panel, bins: &Histogram) {
     let zero_y = panel.y.scale.px(0.0);
     for (edges, runs) in bins.edges.windows(2).zip(&bins.counts).filter(|(_, runs)| **runs > 0) {
         let (left, right) = (panel.x.scale.px(edges[0]), panel.x.scale.px(edges[1]));
@@ -108,7 +109,7 @@ fn draw_bins(page: &mut Page, panel: &Panel, bins: &Histogram) {
 }
 
 /// Median and 99th percentile: lines of different dash, their words in rows of their own.
-fn draw_marks(page: &mut Page, panel: &Panel, delays: &[u64]) {
+pub(super) fn draw_marks(page: &mut Page, panel: &Panel, delays: &[u64]) {
     let marks = [(50, "median", Ink::Plain, Stroke::Line), (99, "p99", Ink::Alarm, Stroke::Dashed)];
     let mut labels = Vec::new();
     for (percent, name, ink, stroke) in marks {

@@ -10,7 +10,7 @@ use sockscope_record::{
 };
 use sockscope_render::theme::Words;
 
-use super::{Figure, PlotError, PlotOptions, draw};
+use super::{Figure, Picture, PlotError, PlotOptions, draw, draw_requests};
 
 /// A connection from lines of `time_us from point offset+len [ack N] [flags]`, `from` being `c` or
 /// `s`; `window` in place of a point is a send window, `returned` a read call that returned, `drop` a drop,
@@ -504,9 +504,10 @@ fn options_that_no_figure_can_have_are_refused() {
     assert_snapshot!(
         refused(PlotOptions { from_ns: Some(9), to_ns: Some(9), ..PlotOptions::default() }),
         @"nothing to show: the end, 9 ns, is not after the start, 9 ns");
-    assert_eq!("acks".parse(), Ok(Figure::Acks));
-    let unknown = "pie".parse::<Figure>().unwrap_err();
-    assert!(matches!(&unknown, PlotError::UnknownFigure { name } if name == "pie"));
+    assert_eq!("acks".parse(), Ok(Picture::Flow(Figure::Acks)));
+    assert_eq!("requests".parse(), Ok(Picture::Requests));
+    let unknown = "pie".parse::<Picture>().unwrap_err();
+    assert!(matches!(&unknown, PlotError::UnknownFigure { name, .. } if name == "pie"));
     assert!(unknown.to_string().contains("packet-trace, queue-length"), "{unknown}");
 }
 
@@ -609,4 +610,31 @@ proptest! {
             prop_assert_eq!(&svg, &draw(figure, &store, &options).unwrap());
         }
     }
+}
+
+#[test]
+fn the_ledger_has_a_panel_for_each_place_with_its_share_of_the_time() {
+    let svg = drawn(Figure::Ledger, &trace(STALLED));
+    let held = group(&svg, "send_queue.other");
+    assert!(held.contains("99.8 %, 40.0 ms"), "{held}");
+    // Nearly all pixel columns are its own.
+    assert!(strokes(held, "thin window") > 800, "{held}");
+    assert!(group(&svg, "app_idle").contains("everything written was read"));
+    assert!(drawn(Figure::Ledger, &no_records()).contains("no bytes seen in this time"));
+}
+
+#[test]
+fn requests_are_drawn_over_time_and_as_a_distribution() {
+    let analysis = crate::fixture::slow_calls();
+    let svg = draw_requests(&analysis, &PlotOptions::default()).unwrap();
+    let over_time = group(&svg, "over-time");
+    assert!(over_time.contains("5 requests, 1 not answered; longest 3.00 s"), "{over_time}");
+    assert!(over_time.contains("connection 1"), "{over_time}");
+    let distribution = group(&svg, "distribution");
+    assert!(distribution.contains("p50 5.00 ms"), "{distribution}");
+    let options = PlotOptions { from_ns: Some(u64::MAX - 9), ..PlotOptions::default() };
+    let later = draw_requests(&analysis, &options).unwrap();
+    assert!(later.contains("no requests seen in this time"), "{later}");
+    let options = PlotOptions { from_ns: Some(9), to_ns: Some(9), ..PlotOptions::default() };
+    assert!(matches!(draw_requests(&analysis, &options), Err(PlotError::EmptyWindow { .. })));
 }

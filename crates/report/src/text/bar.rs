@@ -162,6 +162,11 @@ const BASE: &str = "the flow's first record to the connection's last";
 /// Letter of the parts below 1 % together.
 const REST: char = '+';
 
+/// What a place of the ledger is, in a few words.
+pub(crate) fn meaning(part: LedgerPart) -> &'static str {
+    look(part).2
+}
+
 /// How a place of the ledger is shown.
 fn look(part: LedgerPart) -> Look {
     match part {
