@@ -2,14 +2,17 @@
 //! server for each connection.
 
 use std::io::{self, Read, Write};
-use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
-use std::os::linux::net::SocketAddrExt;
-use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 
+use socket2::{Domain, SockAddr, Socket, Type};
+
 use super::transport::{Client, Message, Server, Transport, answer};
+
+/// Connections that wait for the acceptor, as std's listeners have them.
+const BACKLOG: i32 = 128;
 
 /// TCP on loopback, with `TCP_NODELAY`.
 pub(super) struct Tcp;
@@ -19,11 +22,8 @@ pub(super) struct Unix;
 
 impl Transport for Tcp {
     fn serve(&self, request_bytes: usize) -> io::Result<Box<dyn Server>> {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
-        let address = listener.local_addr()?;
-        Ok(Box::new(StreamServer::start(request_bytes, listener, move || {
-            TcpStream::connect(address)
-        })))
+        let any_port = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        Ok(Box::new(StreamServer::start(request_bytes, &any_port.into())?))
     }
 }
 
@@ -31,117 +31,53 @@ impl Transport for Unix {
     fn serve(&self, request_bytes: usize) -> io::Result<Box<dyn Server>> {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let name = format!("sockscope-{}-{number}", std::process::id());
-        let address = SocketAddr::from_abstract_name(name)?;
-        let listener = UnixListener::bind_addr(&address)?;
-        Ok(Box::new(StreamServer::start(request_bytes, listener, move || {
-            UnixStream::connect_addr(&address)
-        })))
+        let name = format!("\0sockscope-{}-{number}", std::process::id());
+        Ok(Box::new(StreamServer::start(request_bytes, &SockAddr::unix(name)?)?))
     }
 }
 
-/// A connected byte stream.
-trait Stream: Read + Write + Send + 'static {
-    fn prepare(&self) -> io::Result<()>;
-    fn port(&self) -> Option<u16>;
-    fn close(&self);
-    fn again(&self) -> io::Result<Self>
-    where
-        Self: Sized;
+/// Has each write sent at once, as Unix sockets do by themselves.
+fn prepare(stream: &Socket) -> io::Result<()> {
+    if stream.domain()? == Domain::IPV4 { stream.set_tcp_nodelay(true) } else { Ok(()) }
 }
 
-impl Stream for TcpStream {
-    fn prepare(&self) -> io::Result<()> {
-        self.set_nodelay(true)
-    }
-
-    fn port(&self) -> Option<u16> {
-        self.local_addr().ok().map(|address| address.port())
-    }
-
-    fn close(&self) {
-        // It may be closed already.
-        let _ = self.shutdown(Shutdown::Both);
-    }
-
-    fn again(&self) -> io::Result<Self> {
-        self.try_clone()
-    }
-}
-
-impl Stream for UnixStream {
-    fn prepare(&self) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn port(&self) -> Option<u16> {
-        None
-    }
-
-    fn close(&self) {
-        // It may be closed already.
-        let _ = self.shutdown(Shutdown::Both);
-    }
-
-    fn again(&self) -> io::Result<Self> {
-        self.try_clone()
-    }
-}
-
-/// Where connections come in.
-trait Listener: Send + 'static {
-    type Stream: Stream;
-    fn next(&self) -> io::Result<Self::Stream>;
-}
-
-impl Listener for TcpListener {
-    type Stream = TcpStream;
-
-    fn next(&self) -> io::Result<TcpStream> {
-        self.accept().map(|(stream, _)| stream)
-    }
-}
-
-impl Listener for UnixListener {
-    type Stream = UnixStream;
-
-    fn next(&self) -> io::Result<UnixStream> {
-        self.accept().map(|(stream, _)| stream)
-    }
-}
-
-struct StreamServer<S: Stream, C: Fn() -> io::Result<S>> {
+struct StreamServer {
     request_bytes: usize,
-    connect: C,
+    address: SockAddr,
     ends: Arc<AtomicBool>,
-    open: Arc<Mutex<Vec<S>>>,
+    open: Arc<Mutex<Vec<Socket>>>,
     acceptor: Option<JoinHandle<()>>,
 }
 
-impl<S: Stream, C: Fn() -> io::Result<S>> StreamServer<S, C> {
-    fn start<L: Listener<Stream = S>>(request_bytes: usize, listener: L, connect: C) -> Self {
+impl StreamServer {
+    fn start(request_bytes: usize, address: &SockAddr) -> io::Result<Self> {
+        let listener = Socket::new(address.domain(), Type::STREAM, None)?;
+        listener.bind(address)?;
+        listener.listen(BACKLOG)?;
+        let address = listener.local_addr()?;
         let (ends, open) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(Vec::new())));
         let acceptor = thread::spawn({
             let (ends, open) = (Arc::clone(&ends), Arc::clone(&open));
             move || accept(&listener, request_bytes, &ends, &open)
         });
-        Self { request_bytes, connect, ends, open, acceptor: Some(acceptor) }
+        Ok(Self { request_bytes, address, ends, open, acceptor: Some(acceptor) })
+    }
+
+    fn connect(&self) -> io::Result<Socket> {
+        let stream = Socket::new(self.address.domain(), Type::STREAM, None)?;
+        stream.connect(&self.address)?;
+        Ok(stream)
     }
 }
 
 /// Serves each connection on a thread of its own, until one more connection.
-fn accept<L: Listener>(
-    listener: &L,
-    request_bytes: usize,
-    ends: &AtomicBool,
-    open: &Mutex<Vec<L::Stream>>,
-) {
+fn accept(listener: &Socket, request_bytes: usize, ends: &AtomicBool, open: &Mutex<Vec<Socket>>) {
     thread::scope(|scope| {
-        while let Ok(stream) = listener.next() {
+        while let Ok((stream, _)) = listener.accept() {
             if ends.load(Ordering::Acquire) {
                 break;
             }
-            let kept = stream.prepare().and_then(|()| stream.again());
+            let kept = prepare(&stream).and_then(|()| stream.try_clone());
             if let (Ok(kept), Ok(mut open)) = (kept, open.lock()) {
                 open.push(kept);
                 scope.spawn(move || serve(stream, request_bytes));
@@ -151,26 +87,29 @@ fn accept<L: Listener>(
 }
 
 /// Answers requests until the client goes.
-fn serve(mut stream: impl Stream, request_bytes: usize) {
+fn serve(mut stream: Socket, request_bytes: usize) {
     let mut request = vec![0; request_bytes.max(1)];
     while stream.read_exact(&mut request).is_ok() && stream.write_all(&answer(&request)).is_ok() {}
 }
 
-impl<S: Stream, C: Fn() -> io::Result<S>> Server for StreamServer<S, C> {
+impl Server for StreamServer {
     fn client(&self) -> io::Result<Box<dyn Client>> {
-        let stream = (self.connect)()?;
-        stream.prepare()?;
+        let stream = self.connect()?;
+        prepare(&stream)?;
         Ok(Box::new(StreamClient { stream, message: Message::new(self.request_bytes) }))
     }
 }
 
-impl<S: Stream, C: Fn() -> io::Result<S>> Drop for StreamServer<S, C> {
+impl Drop for StreamServer {
     fn drop(&mut self) {
         self.ends.store(true, Ordering::Release);
         // The acceptor sleeps until somebody connects.
-        let woken = (self.connect)();
+        let woken = self.connect();
         if let Ok(open) = self.open.lock() {
-            open.iter().for_each(Stream::close);
+            for stream in &*open {
+                // It may be closed already.
+                let _ = stream.shutdown(Shutdown::Both);
+            }
         }
         if let (Ok(_), Some(acceptor)) = (woken, self.acceptor.take()) {
             // What it panicked of, a test has seen as a failed call.
@@ -179,12 +118,12 @@ impl<S: Stream, C: Fn() -> io::Result<S>> Drop for StreamServer<S, C> {
     }
 }
 
-struct StreamClient<S> {
-    stream: S,
+struct StreamClient {
+    stream: Socket,
     message: Message,
 }
 
-impl<S: Stream> Client for StreamClient<S> {
+impl Client for StreamClient {
     fn call(&mut self, number: u64) -> io::Result<()> {
         self.message.number(number);
         self.stream.write_all(&self.message.request)?;
@@ -193,6 +132,6 @@ impl<S: Stream> Client for StreamClient<S> {
     }
 
     fn port(&self) -> Option<u16> {
-        self.stream.port()
+        self.stream.local_addr().ok()?.as_socket().map(|address| address.port())
     }
 }
