@@ -74,10 +74,7 @@ impl Direction {
 
     /// The side that receives.
     pub fn receiver(self) -> Side {
-        match self {
-            Self::FromClient => Side::Server,
-            Self::FromServer => Side::Client,
-        }
+        self.reverse().sender()
     }
 
     /// The other direction.

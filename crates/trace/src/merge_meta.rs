@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use sockscope_record::{LossCounts, PointCost};
+use sockscope_record::PointCost;
 
 use crate::bundle::Bundle;
 use crate::check::Checked;
@@ -83,13 +83,14 @@ pub(crate) fn merged_meta(
         pick: both(&a.pick, &b.pick),
         ring: a.ring,
         drop_reasons: reasons_of_both(a, b),
-        loss: sum_of_losses(&checked[0].missed, &checked[1].missed),
+        loss: checked[0].missed,
         cost: std::array::from_fn(|point| PointCost {
             hits: a.cost[point].hits.saturating_add(b.cost[point].hits),
             run_ns: a.cost[point].run_ns.saturating_add(b.cost[point].run_ns),
         }),
         ..Meta::default()
     };
+    meta.loss.add_all(&checked[1].missed);
     for ((name, bundle), checked) in names.iter().zip([first, second]).zip(checked) {
         add_host(&mut meta, name, bundle);
         add_problems(&mut meta, name, checked);
@@ -160,15 +161,6 @@ fn names(first: &Bundle, second: &Bundle) -> [String; 2] {
 
 fn both(first: &str, second: &str) -> String {
     if first == second { first.to_owned() } else { format!("{first} + {second}") }
-}
-
-fn sum_of_losses(first: &LossCounts, second: &LossCounts) -> LossCounts {
-    LossCounts {
-        points: std::array::from_fn(|point| {
-            first.points[point].saturating_add(second.points[point])
-        }),
-        events: first.events.saturating_add(second.events),
-    }
 }
 
 #[cfg(test)]
