@@ -1,6 +1,7 @@
 //! What a run says to a claim.
 
 use sockscope_experiment::papers::{Claim, Where};
+use sockscope_record::named;
 
 /// The end of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -13,14 +14,11 @@ pub enum Verdict {
     NotCheckable,
 }
 
-impl Verdict {
-    /// The word in results.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Reproduced => "reproduced",
-            Self::Differs => "differs",
-            Self::NotCheckable => "not-checkable",
-        }
+named! {
+    Verdict {
+        Reproduced => "reproduced",
+        Differs => "differs",
+        NotCheckable => "not-checkable",
     }
 }
 

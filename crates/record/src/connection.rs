@@ -121,13 +121,10 @@ pub enum Protocol {
     Udp,
 }
 
-impl Protocol {
-    /// The word in reports and traces: `tcp` or `udp`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Tcp => "tcp",
-            Self::Udp => "udp",
-        }
+named! {
+    Protocol {
+        Tcp => "tcp",
+        Udp => "udp",
     }
 }
 

@@ -1,6 +1,8 @@
 //! Why packets are dropped.
 
-/// Why a packet was dropped; the numbers stand in records.
+use sockscope_record::named;
+
+/// Why a packet was dropped; the numbers stand in records, in this order from 1 on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum DropReason {
@@ -26,34 +28,17 @@ pub enum DropReason {
     OutsideWindow = 10,
 }
 
-impl DropReason {
-    /// All reasons, in the order of their numbers, which begin with 1.
-    pub const ALL: [Self; 10] = [
-        Self::InterfaceQueueFull,
-        Self::InputQueueFull,
-        Self::NoMbufs,
-        Self::Malformed,
-        Self::BadChecksum,
-        Self::NotForUs,
-        Self::NoSocket,
-        Self::ReceiveBufferFull,
-        Self::Fragment,
-        Self::OutsideWindow,
-    ];
-
-    /// The word in reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::InterfaceQueueFull => "interface-queue-full",
-            Self::InputQueueFull => "input-queue-full",
-            Self::NoMbufs => "no-mbufs",
-            Self::Malformed => "malformed",
-            Self::BadChecksum => "bad-checksum",
-            Self::NotForUs => "not-for-us",
-            Self::NoSocket => "no-socket",
-            Self::ReceiveBufferFull => "receive-buffer-full",
-            Self::Fragment => "fragment",
-            Self::OutsideWindow => "outside-window",
-        }
+named! {
+    DropReason {
+        InterfaceQueueFull => "interface-queue-full",
+        InputQueueFull => "input-queue-full",
+        NoMbufs => "no-mbufs",
+        Malformed => "malformed",
+        BadChecksum => "bad-checksum",
+        NotForUs => "not-for-us",
+        NoSocket => "no-socket",
+        ReceiveBufferFull => "receive-buffer-full",
+        Fragment => "fragment",
+        OutsideWindow => "outside-window",
     }
 }

@@ -226,7 +226,7 @@ fn bit(bits: &[u8], row: usize) -> bool {
 }
 
 fn protocol(name: &str) -> Result<Protocol, String> {
-    let known = [Protocol::Tcp, Protocol::Udp].into_iter().find(|known| known.name() == name);
+    let known = Protocol::ALL.into_iter().find(|known| known.name() == name);
     known.ok_or_else(|| "protocol tcp or udp".into())
 }
 

@@ -1,6 +1,7 @@
 //! The register of claims: `papers/claims.toml`, read and checked for sense.
 
 use serde::Deserialize;
+use sockscope_record::named;
 
 use super::files::{CLAIMS, PAPERS};
 use crate::error::{Error, Result};
@@ -85,14 +86,11 @@ pub enum Role {
     Prediction,
 }
 
-impl Role {
-    /// The word in the register and in reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Definition => "definition",
-            Self::Input => "input",
-            Self::Prediction => "prediction",
-        }
+named! {
+    Role {
+        Definition => "definition",
+        Input => "input",
+        Prediction => "prediction",
     }
 }
 

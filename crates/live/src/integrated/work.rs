@@ -1,5 +1,7 @@
 //! What a form did: passes over data, counted where they happen.
 
+use sockscope_record::named;
+
 /// Why data is gone over, or, where no data is, why a layer is entered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
@@ -28,39 +30,23 @@ pub enum Pass {
     Receive,
 }
 
-impl Pass {
-    /// Every one, in the order of a call.
-    pub const ALL: [Self; 11] = [
-        Self::Encode,
-        Self::Write,
-        Self::Segment,
-        Self::Sum,
-        Self::Verify,
-        Self::Queue,
-        Self::Read,
-        Self::Decode,
-        Self::Hand,
-        Self::Send,
-        Self::Receive,
-    ];
-
-    /// The word in results.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Encode => "encode",
-            Self::Write => "write",
-            Self::Segment => "segment",
-            Self::Sum => "sum",
-            Self::Verify => "verify",
-            Self::Queue => "queue",
-            Self::Read => "read",
-            Self::Decode => "decode",
-            Self::Hand => "hand",
-            Self::Send => "send",
-            Self::Receive => "receive",
-        }
+named! {
+    Pass {
+        Encode => "encode",
+        Write => "write",
+        Segment => "segment",
+        Sum => "sum",
+        Verify => "verify",
+        Queue => "queue",
+        Read => "read",
+        Decode => "decode",
+        Hand => "hand",
+        Send => "send",
+        Receive => "receive",
     }
+}
 
+impl Pass {
     /// Whether it only reads what it goes over.
     pub fn is_sum(self) -> bool {
         matches!(self, Self::Sum | Self::Verify)

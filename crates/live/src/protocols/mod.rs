@@ -26,6 +26,7 @@ use std::io;
 use std::time::Duration;
 
 use sockscope_experiment::measurement::Distribution;
+use sockscope_record::named;
 use sockscope_vmtp::driver::Transport as Carrier;
 
 use channel::Channel;
@@ -44,7 +45,7 @@ pub use write::{write_csv, write_json, write_text};
 /// The id under which this comparison is listed and run.
 pub const ID: &str = "protocol-choice";
 
-/// A protocol under comparison.
+/// A protocol under comparison, in the order of tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Protocol {
     /// TCP with `TCP_NODELAY`, one connection for each client.
@@ -63,24 +64,19 @@ pub enum Protocol {
     Channel,
 }
 
-impl Protocol {
-    /// All, in the order of tables.
-    pub const ALL: [Self; 7] =
-        [Self::Tcp, Self::Udp, Self::Unix, Self::VmtpUdp, Self::VmtpIp, Self::Quic, Self::Channel];
-
-    /// The word in tables and options.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Tcp => "tcp",
-            Self::Udp => "udp",
-            Self::Unix => "unix",
-            Self::VmtpUdp => "vmtp-udp",
-            Self::VmtpIp => "vmtp-ip",
-            Self::Quic => "quic",
-            Self::Channel => "channel",
-        }
+named! {
+    Protocol {
+        Tcp => "tcp",
+        Udp => "udp",
+        Unix => "unix",
+        VmtpUdp => "vmtp-udp",
+        VmtpIp => "vmtp-ip",
+        Quic => "quic",
+        Channel => "channel",
     }
+}
 
+impl Protocol {
     /// The largest request that it carries; `None` without a limit.
     pub fn request_bytes_max(self) -> Option<usize> {
         (self == Self::Udp).then_some(UDP_BYTES_MAX)
