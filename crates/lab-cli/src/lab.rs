@@ -106,10 +106,7 @@ fn run_live(arguments: &LabRun) -> Result<(), Failure> {
     let progress = |case: &str| stderr!("sockscope: {case}");
     let comparison = protocols::compare(plan, &progress);
     let forms = [protocols::write_json, protocols::write_csv, protocols::write_text];
-    if let Some(folder) = &arguments.output {
-        keep_charted(folder, protocols::ID, &comparison, forms, &protocols::chart(&comparison))?;
-    }
-    show(&comparison, forms, arguments.format)
+    hand_out(arguments, &comparison, forms, protocols::chart)
 }
 
 fn run_integrated(arguments: &LabRun) -> Result<(), Failure> {
@@ -120,10 +117,7 @@ fn run_integrated(arguments: &LabRun) -> Result<(), Failure> {
     }
     let comparison = integrated::compare(plan);
     let forms = [integrated::write_json, integrated::write_csv, integrated::write_text];
-    if let Some(folder) = &arguments.output {
-        keep_charted(folder, integrated::ID, &comparison, forms, &integrated::chart(&comparison))?;
-    }
-    show(&comparison, forms, arguments.format)
+    hand_out(arguments, &comparison, forms, integrated::chart)
 }
 
 /// The same in the model, which has no chance in it: no seed, no repetitions.
@@ -139,31 +133,24 @@ fn model_integrated(arguments: &LabRun) -> Result<(), Failure> {
     let modelled = integrated::model(&plan).map_err(Failure::new)?;
     let forms =
         [integrated::write_model_json, integrated::write_model_csv, integrated::write_model_text];
-    if let Some(folder) = &arguments.output {
-        keep_charted(
-            folder,
-            integrated::ID,
-            &modelled,
-            forms,
-            &integrated::model_chart(&modelled),
-        )?;
-    }
-    show(&modelled, forms, arguments.format)
+    hand_out(arguments, &modelled, forms, integrated::model_chart)
 }
 
-/// Writes a comparison in all its forms, and its chart.
-fn keep_charted<T>(
-    folder: &Path,
-    id: &str,
+/// Prints a comparison, and keeps it in all its forms with its chart where the user names a folder.
+fn hand_out<T>(
+    arguments: &LabRun,
     compared: &T,
     forms: [WriteForm<T>; 3],
-    chart: &Chart,
+    chart: fn(&T) -> Chart,
 ) -> Result<(), Failure> {
-    keep_forms(folder, id, compared, forms)?;
-    let height = CHART_HEAD_PX + PANEL_PX * u32::try_from(chart.panels.len()).unwrap_or(1);
-    write_figure(&folder.join(format!("{id}.svg")), draw_chart(chart, FIGURE_PX.0, height))?;
-    stderr!("sockscope: results in {}", folder.display());
-    Ok(())
+    if let Some(folder) = &arguments.output {
+        let (id, chart) = (&arguments.experiment, chart(compared));
+        keep_forms(folder, id, compared, forms)?;
+        let height = CHART_HEAD_PX + PANEL_PX * u32::try_from(chart.panels.len()).unwrap_or(1);
+        write_figure(&folder.join(format!("{id}.svg")), draw_chart(&chart, FIGURE_PX.0, height))?;
+        stderr!("sockscope: results in {}", folder.display());
+    }
+    show(compared, forms, arguments.format)
 }
 
 /// Writes results to standard output in one form; writers are those of JSON, CSV and text.
