@@ -15,6 +15,7 @@ use sockscope_program::output::write_to;
 use sockscope_program::signals::StopSignals;
 use sockscope_record::Side;
 use sockscope_vmtp::driver::{Caller, Link, Service, Transport, group_address};
+use sockscope_vmtp::observe::Log;
 use sockscope_vmtp::server::ServerCounters;
 use sockscope_vmtp::store::{self, ClientError, StoreClient};
 use sockscope_vmtp::wire::{Entity, GROUP_BYTES, MANAGER_GROUP, code};
@@ -142,7 +143,7 @@ fn recorded(
     });
     refusals.show(service.counters(), Duration::ZERO);
     // A recording that could not be written on is not made to look whole.
-    served.and(recorded.and_then(|()| end(recording, service)))
+    served.and(recorded.and_then(|()| end(recording, service.log())))
 }
 
 /// What a server refused, as far as it was shown.
@@ -180,10 +181,22 @@ fn observed(
     Recording::create(dir, transport(at.raw), local, Side::Server).map(Some)
 }
 
-fn end(recording: Option<Recording>, service: &mut Service) -> Result<(), Failure> {
+/// The same of a client's engine.
+fn observed_client(
+    caller: &mut Caller,
+    to: &ToArgs,
+    record: Option<&Path>,
+) -> Result<Option<Recording>, Failure> {
+    let Some(dir) = record else { return Ok(None) };
+    caller.log().begin();
+    let own = own_address(caller, to.to)?;
+    Recording::create(dir, transport(to.raw), own, Side::Client).map(Some)
+}
+
+fn end(recording: Option<Recording>, log: &mut Log<SocketAddr>) -> Result<(), Failure> {
     let Some(mut recording) = recording else { return Ok(()) };
-    recording.take(|| service.log().poll())?;
-    recording.finish(service.log().lost())
+    recording.take(|| log.poll())?;
+    recording.finish(log.lost())
 }
 
 /// A client on a socket of its own; its name is one that no other client is likely to have.
@@ -236,14 +249,7 @@ fn call(arguments: &Call) -> Result<(), Failure> {
     let options = Options { long_response: segment.len() > GROUP_BYTES, ..Options::default() };
     let request = Request { code: arguments.code, segment, ..Request::default() };
     let mut caller = caller(to.to, to.raw)?;
-    let mut recording = match &arguments.record {
-        Some(dir) => {
-            caller.log().begin();
-            let own = own_address(&caller, to.to)?;
-            Some(Recording::create(dir, transport(to.raw), own, Side::Client)?)
-        }
-        None => None,
-    };
+    let mut recording = observed_client(&mut caller, to, arguments.record.as_deref())?;
     let mut response = caller.call(server_name(to), to.to, request.clone(), options);
     for _ in 1..arguments.times {
         if response.is_err() {
@@ -254,10 +260,7 @@ fn call(arguments: &Call) -> Result<(), Failure> {
             recording.take(|| caller.log().poll())?;
         }
     }
-    if let Some(mut recording) = recording {
-        recording.take(|| caller.log().poll())?;
-        recording.finish(caller.log().lost())?;
-    }
+    end(recording, caller.log())?;
     let response = response.map_err(|error| at(to, &error))?;
     if response.code != code::OK {
         return Err(at(to, &format!("it answers with code {:#x}", response.code)));
@@ -310,14 +313,7 @@ struct Session {
 impl Session {
     fn begin(to: &ToArgs, record: Option<&Path>) -> Result<Self, Failure> {
         let mut caller = caller(to.to, to.raw)?;
-        let recording = match record {
-            Some(dir) => {
-                caller.log().begin();
-                let own = own_address(&caller, to.to)?;
-                Some(Recording::create(dir, transport(to.raw), own, Side::Client)?)
-            }
-            None => None,
-        };
+        let recording = observed_client(&mut caller, to, record)?;
         let client = StoreClient::connect(caller, server_name(to), to.to, PATIENCE);
         let mut client = client.map_err(|error| at(to, &error))?;
         let recording = recording.map(|recording| {
