@@ -3,6 +3,7 @@
 use std::io;
 
 use serde::Serialize;
+use sockscope_experiment::result::wrapped;
 
 use super::{Checked, Shown, Verdict};
 
@@ -65,18 +66,8 @@ pub fn write_text(checked: &[Checked], out: &mut dyn io::Write) -> io::Result<()
 
 fn write_wrapped(text: &str, out: &mut dyn io::Write) -> io::Result<()> {
     const INDENT: usize = 15;
-    let mut line = String::new();
-    for word in text.split_whitespace() {
-        if !line.is_empty() && INDENT + line.chars().count() + 1 + word.chars().count() > WIDTH {
-            writeln!(out, "{:INDENT$}{line}", "")?;
-            line.clear();
-        }
-        if !line.is_empty() {
-            line.push(' ');
-        }
-        line.push_str(word);
-    }
-    if line.is_empty() { Ok(()) } else { writeln!(out, "{:INDENT$}{line}", "") }
+    let mut lines = wrapped(text, WIDTH - INDENT).into_iter().filter(|line| !line.is_empty());
+    lines.try_for_each(|line| writeln!(out, "{:INDENT$}{line}", ""))
 }
 
 fn words(shown: &Shown) -> String {

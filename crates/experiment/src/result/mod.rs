@@ -7,7 +7,7 @@ mod text;
 
 pub use csv::write_csv;
 pub use json::write_json;
-pub use text::write_text;
+pub use text::{wrapped, write_text};
 
 use crate::measurement::Measurement;
 use crate::{Case, Experiment, word};

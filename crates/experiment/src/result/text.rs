@@ -9,7 +9,7 @@ use crate::{Keep, word};
 use sockscope_record::counted;
 
 /// Columns that sentences fill.
-const WIDTH: usize = 96;
+const WIDTH: usize = 88;
 
 /// Writes `result`.
 ///
@@ -33,7 +33,7 @@ fn write_head(result: &RunResult, out: &mut dyn io::Write) -> io::Result<()> {
         "{}: {} ({}, {})",
         experiment.id, experiment.title, experiment.paper, experiment.source
     )?;
-    for line in wrapped(&experiment.question) {
+    for line in wrapped(&experiment.question, WIDTH) {
         writeln!(out, "  {line}")?;
     }
     let runs = counted(experiment.repetitions.into(), "run");
@@ -42,12 +42,12 @@ fn write_head(result: &RunResult, out: &mut dyn io::Write) -> io::Result<()> {
         let fixed = &case.case.named[..case.case.named.len() - case.case.swept];
         let words: Vec<_> =
             fixed.iter().map(|(name, value)| format!("{name} {}", word(value))).collect();
-        for line in wrapped(&words.join(", ")) {
+        for line in wrapped(&words.join(", "), WIDTH) {
             writeln!(out, "  {line}")?;
         }
     }
     for note in &experiment.notes {
-        for (at, line) in wrapped(note).into_iter().enumerate() {
+        for (at, line) in wrapped(note, WIDTH).into_iter().enumerate() {
             writeln!(out, "  {} {line}", if at == 0 { "note:" } else { "     " })?;
         }
     }
@@ -55,15 +55,15 @@ fn write_head(result: &RunResult, out: &mut dyn io::Write) -> io::Result<()> {
 }
 
 fn write_wrapped(text: &str, out: &mut dyn io::Write) -> io::Result<()> {
-    wrapped(text).into_iter().try_for_each(|line| writeln!(out, "{line}"))
+    wrapped(text, WIDTH).into_iter().try_for_each(|line| writeln!(out, "{line}"))
 }
 
-/// `text` in lines of at most [`WIDTH`] columns, an indent left free.
-fn wrapped(text: &str) -> Vec<String> {
+/// `text` in lines of at most so many columns; a longer word has a line of its own.
+pub fn wrapped(text: &str, columns: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split_whitespace() {
         let line = lines.last().map_or(0, |line| line.chars().count());
-        if line > 0 && line + 1 + word.chars().count() > WIDTH - 8 {
+        if line > 0 && line + 1 + word.chars().count() > columns {
             lines.push(String::new());
         }
         let Some(line) = lines.last_mut() else { continue };
