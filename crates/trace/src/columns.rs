@@ -45,7 +45,7 @@ impl RecordColumns {
         let room = BATCH_RECORDS.saturating_sub(self.rows()).min(records.len());
         let (taken, rest) = records.split_at(room);
         if self.at_ns.capacity() == 0 {
-            self.reserve();
+            self.reuse(Spent::default());
         }
         taken.chunks(CHUNK_RECORDS).for_each(|chunk| self.extend(chunk));
         debug_assert!(self.rows() <= BATCH_RECORDS);
@@ -66,21 +66,6 @@ impl RecordColumns {
         self.code.extend(chunk.iter().map(|record| record.code));
         self.detail.extend(chunk.iter().map(|record| record.detail));
         self.extra.extend(chunk.iter().map(|record| record.extra));
-    }
-
-    fn reserve(&mut self) {
-        self.at_ns.reserve_exact(BATCH_RECORDS);
-        self.flow.reserve_exact(BATCH_RECORDS);
-        self.kind.reserve_exact(BATCH_RECORDS);
-        self.offset.reserve_exact(BATCH_RECORDS);
-        self.len.reserve_exact(BATCH_RECORDS);
-        self.cpu.reserve_exact(BATCH_RECORDS);
-        self.thread.reserve_exact(BATCH_RECORDS);
-        self.tcp_flags.reserve_exact(BATCH_RECORDS);
-        self.marks.reserve_exact(BATCH_RECORDS);
-        self.code.reserve_exact(BATCH_RECORDS);
-        self.detail.reserve_exact(BATCH_RECORDS);
-        self.extra.reserve_exact(BATCH_RECORDS);
     }
 
     /// All rows as one Arrow batch; the columns are empty afterwards. Their memory lies in the batch
@@ -139,10 +124,11 @@ impl Spent {
     }
 }
 
-/// The next of these, empty; one of no capacity where somebody holds its memory still.
+/// The next of these, empty; new memory where no batch left one, or somebody holds it still.
 fn emptied<T: ArrowNativeType>(buffers: &mut impl Iterator<Item = Buffer>) -> Vec<T> {
     let mut values = buffers.next().and_then(|buffer| buffer.into_vec().ok()).unwrap_or_default();
     values.clear();
+    values.reserve_exact(BATCH_RECORDS);
     values
 }
 
