@@ -16,7 +16,7 @@ use sockscope_program::signals::StopSignals;
 use sockscope_record::Side;
 use sockscope_vmtp::driver::{Caller, Link, Service, Transport, group_address};
 use sockscope_vmtp::observe::Log;
-use sockscope_vmtp::server::ServerCounters;
+use sockscope_vmtp::server::{Incoming, ServerCounters};
 use sockscope_vmtp::store::{self, ClientError, StoreClient};
 use sockscope_vmtp::wire::{Entity, GROUP_BYTES, MANAGER_GROUP, code};
 use sockscope_vmtp::{Config, Fixed, Options, Outcome, Request};
@@ -104,21 +104,12 @@ fn serve(arguments: &Serve) -> Result<(), Failure> {
         stderr!("it cannot be found by multicast: {error}");
     }
     let recording = observed(&mut service, &arguments.at, arguments.record.as_deref())?;
-    recorded(&mut service, recording, |service, ends| Ok(echo(service, ends)?))
+    recorded(&mut service, recording, |service, ends| Ok(service.serve(ends, echo)?))
 }
 
-/// Answers with what was sent, until `ends` says so before a turn.
-fn echo(service: &mut Service, ends: Ends<'_>) -> io::Result<()> {
-    while !ends(service) {
-        service.advance(PATIENCE)?;
-        while let Some(request) = service.poll_request() {
-            let outcome =
-                Outcome { code: code::OK, segment: request.segment, ..Outcome::default() };
-            // A client that has gone on needs no answer any more.
-            let _ = service.respond(request.token, outcome)?;
-        }
-    }
-    service.finish()
+/// Answers with what was sent.
+fn echo(request: Incoming<SocketAddr>) -> Outcome {
+    Outcome { code: code::OK, segment: request.segment, ..Outcome::default() }
 }
 
 /// Whether an interrupt arrived; takes what the engine saw.

@@ -17,8 +17,8 @@ fn client(number: u64) -> Entity {
     Entity(0x0000_0100_7f00_0001 + (number << 32))
 }
 
-fn reverse(request: &Incoming<SocketAddr>) -> Outcome {
-    let segment = request.segment.iter().rev().copied().collect();
+fn reverse(request: Incoming<SocketAddr>) -> Outcome {
+    let segment = request.segment.into_iter().rev().collect();
     Outcome { code: code::OK, segment, ..Outcome::default() }
 }
 
@@ -34,7 +34,7 @@ fn with_server<T: Send>(
     let mut service = Service::new(link, SERVER, config.clone());
     let ends = AtomicBool::new(false);
     thread::scope(|scope| {
-        let server = scope.spawn(|| service.serve(&ends, reverse));
+        let server = scope.spawn(|| service.serve(|_| ends.load(Ordering::Relaxed), reverse));
         let worker = scope.spawn(|| work(address));
         let result = worker.join();
         ends.store(true, Ordering::Relaxed);
@@ -161,7 +161,7 @@ fn a_group_is_asked_by_multicast_and_names_are_found() {
             let mut service = Service::new(link, Entity(SERVER.0 + (number << 32)), config.clone());
             service.join(group).expect("no filter");
             let ends = &ends;
-            scope.spawn(move || service.serve(ends, reverse));
+            scope.spawn(move || service.serve(|_| ends.load(Ordering::Relaxed), reverse));
         }
         let mut caller = caller(Transport::Udp, at, 1, &config);
         caller.link().multicast_by(Ipv4Addr::LOCALHOST).expect("loopback");

@@ -91,7 +91,8 @@ impl Transport for Vmtp {
             let unseen = Arc::clone(&unseen);
             move || {
                 // A network that fails shows as calls that do.
-                let _ = service.serve(&ends, |request| reply(&request.segment));
+                let ended = |_: &mut Service| ends.load(Ordering::Relaxed);
+                let _ = service.serve(ended, |request| reply(&request.segment));
                 if let Some(told) = told {
                     let seen = seen(address, Side::Server, || service.log().poll());
                     unseen.fetch_add(service.log().lost(), Ordering::Relaxed);

@@ -2,7 +2,6 @@
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
-use std::sync::atomic::AtomicBool;
 use std::thread;
 
 use rustix::thread::{CpuSet, sched_setaffinity};
@@ -112,11 +111,10 @@ impl Vmtp {
         let mut service = Service::new(link, SERVER, config.clone());
         let answer = vec![7; response];
         on_second_cpu(move || {
-            let served = service.serve(&AtomicBool::new(false), |_| Outcome {
-                code: code::OK,
-                segment: answer.clone(),
-                ..Outcome::default()
-            });
+            let served = service.serve(
+                |_| false,
+                |_| Outcome { code: code::OK, segment: answer.clone(), ..Outcome::default() },
+            );
             served.expect("a network");
         });
         let link = Link::bind(Transport::Udp, ANY).expect("a socket");

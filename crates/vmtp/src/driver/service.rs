@@ -3,7 +3,6 @@
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::filter::Wanted;
@@ -121,22 +120,24 @@ impl Service {
         Ok(())
     }
 
-    /// Answers requests by `answer` until `ends` is set.
+    /// Answers requests by `answer`, until `ends` says so. It is asked before each turn, and may take what the
+    /// engine saw.
     ///
     /// # Errors
     ///
     /// When the network fails.
     pub fn serve(
         &mut self,
-        ends: &AtomicBool,
-        mut answer: impl FnMut(&Incoming<SocketAddr>) -> Outcome,
+        mut ends: impl FnMut(&mut Self) -> bool,
+        mut answer: impl FnMut(Incoming<SocketAddr>) -> Outcome,
     ) -> io::Result<()> {
-        while !ends.load(Ordering::Relaxed) {
+        while !ends(self) {
             self.advance(super::WAIT_MAX)?;
             while let Some(request) = self.server.poll_request() {
-                let outcome = answer(&request);
+                let token = request.token;
+                let outcome = answer(request);
                 // A client that has gone on needs no answer any more.
-                let _ = self.respond(request.token, outcome)?;
+                let _ = self.respond(token, outcome)?;
             }
         }
         self.finish()
