@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 use super::filter::Wanted;
-use super::link::{Buffer, Link};
+use super::link::{Link, RECEIVE_BYTES};
 use super::{now_ns, wait_for};
 use crate::client::{ClientCounters, StartError};
 use crate::observe::Log;
@@ -44,7 +44,7 @@ fn words(failed: u32) -> String {
 pub struct Caller {
     link: Link,
     client: Client<SocketAddr>,
-    buffer: Buffer,
+    buffer: Vec<u8>,
     packet: Vec<u8>,
 }
 
@@ -56,7 +56,7 @@ impl Caller {
         Self {
             link,
             client: Client::new(entity, first_transaction, config),
-            buffer: Buffer::new(),
+            buffer: vec![0; RECEIVE_BYTES],
             packet: Vec::new(),
         }
     }

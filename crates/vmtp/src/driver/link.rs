@@ -17,7 +17,7 @@ pub const PORT: u16 = 10_450;
 /// VMTP's IP protocol number (RFC 1045 §3.1).
 const IP_PROTOCOL: i32 = 81;
 /// Octets that any packet of VMTP over UDP or IP fits into.
-const RECEIVE_BYTES: usize = 65_536;
+pub(super) const RECEIVE_BYTES: usize = 65_536;
 /// Octets that a socket keeps for a busy program, if the system grants them.
 const BUFFER_BYTES: usize = 4 << 20;
 
@@ -179,7 +179,7 @@ impl Link {
     /// Errors of the system other than that nothing arrived.
     pub(super) fn receive<'b>(
         &self,
-        buffer: &'b mut Buffer,
+        buffer: &'b mut [u8],
         wait: Duration,
     ) -> io::Result<Option<(SocketAddr, &'b [u8])>> {
         if wait.is_zero() {
@@ -189,24 +189,20 @@ impl Link {
         if wait != self.wait.replace(wait) {
             self.socket.set_read_timeout(Some(wait))?;
         }
-        match self.socket.recv_from(&mut buffer.octets) {
-            Ok((len, from)) => Ok(Some((from, self.payload(&buffer.octets[..len])))),
+        match self.socket.recv_from(buffer) {
+            Ok((len, from)) => Ok(Some((from, self.payload(&buffer[..len])))),
             Err(error) if is_nothing(&error) => Ok(None),
             Err(error) => Err(error),
         }
     }
 
     /// A packet that is there already.
-    fn receive_now<'b>(
-        &self,
-        buffer: &'b mut Buffer,
-    ) -> io::Result<Option<(SocketAddr, &'b [u8])>> {
-        let received =
-            rustix::net::recvfrom(&self.socket, &mut buffer.octets[..], RecvFlags::DONTWAIT);
+    fn receive_now<'b>(&self, buffer: &'b mut [u8]) -> io::Result<Option<(SocketAddr, &'b [u8])>> {
+        let received = rustix::net::recvfrom(&self.socket, &mut *buffer, RecvFlags::DONTWAIT);
         match received.map_err(io::Error::from) {
             Ok((len, _, from)) => {
                 let from = from.and_then(|from| SocketAddr::try_from(from).ok());
-                Ok(from.map(|from| (from, self.payload(&buffer.octets[..len]))))
+                Ok(from.map(|from| (from, self.payload(&buffer[..len]))))
             }
             Err(error) if is_nothing(&error) => Ok(None),
             Err(error) => Err(error),
@@ -228,18 +224,6 @@ impl Link {
 impl AsFd for Link {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
-    }
-}
-
-/// Room for one packet.
-#[derive(Debug)]
-pub(super) struct Buffer {
-    octets: Vec<u8>,
-}
-
-impl Buffer {
-    pub(super) fn new() -> Self {
-        Self { octets: vec![0; RECEIVE_BYTES] }
     }
 }
 

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 use super::filter::Wanted;
-use super::link::{Buffer, Link, LinkError};
+use super::link::{Link, LinkError, RECEIVE_BYTES};
 use super::{now_ns, wait_for};
 use crate::observe::Log;
 use crate::server::{Incoming, RespondError, ServerCounters};
@@ -27,7 +27,7 @@ pub struct Service {
     groups: Vec<Entity>,
     is_among_others: bool,
     server: Server<SocketAddr>,
-    buffer: Buffer,
+    buffer: Vec<u8>,
     packet: Vec<u8>,
 }
 
@@ -42,7 +42,7 @@ impl Service {
             groups: Vec::new(),
             is_among_others: false,
             server: Server::new(entity, config),
-            buffer: Buffer::new(),
+            buffer: vec![0; RECEIVE_BYTES],
             packet: Vec::new(),
         }
     }
