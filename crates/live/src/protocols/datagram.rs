@@ -2,12 +2,10 @@
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use super::transport::{Client, Message, Server, Transport, answer};
+use super::transport::{Client, Message, Server, Transport, Worker, answer};
 
 /// The largest request: what UDP over IPv4 carries (RFC 768, RFC 791 §3.1).
 pub(super) const UDP_BYTES_MAX: usize = 65_535 - 20 - 8;
@@ -27,12 +25,8 @@ impl Transport for Udp {
         let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
         let address = socket.local_addr()?;
         socket.set_read_timeout(Some(SERVER_LOOKS))?;
-        let ends = Arc::new(AtomicBool::new(false));
-        let worker = thread::spawn({
-            let ends = Arc::clone(&ends);
-            move || serve(&socket, request_bytes, &ends)
-        });
-        Ok(Box::new(UdpServer { request_bytes, address, ends, worker: Some(worker) }))
+        let worker = Worker::start(move |ends| serve(&socket, request_bytes, ends));
+        Ok(Box::new(UdpServer { request_bytes, address, _worker: worker }))
     }
 }
 
@@ -49,8 +43,7 @@ fn serve(socket: &UdpSocket, request_bytes: usize, ends: &AtomicBool) {
 struct UdpServer {
     request_bytes: usize,
     address: SocketAddr,
-    ends: Arc<AtomicBool>,
-    worker: Option<JoinHandle<()>>,
+    _worker: Worker,
 }
 
 impl Server for UdpServer {
@@ -59,16 +52,6 @@ impl Server for UdpServer {
         socket.connect(self.address)?;
         socket.set_read_timeout(Some(PATIENCE))?;
         Ok(Box::new(UdpClient { socket, message: Message::new(self.request_bytes) }))
-    }
-}
-
-impl Drop for UdpServer {
-    fn drop(&mut self) {
-        self.ends.store(true, Ordering::Release);
-        if let Some(worker) = self.worker.take() {
-            // What it panicked of, a test has seen as a failed call.
-            let _ = worker.join();
-        }
     }
 }
 

@@ -5,6 +5,9 @@
 //! response returns it, so that a mistaken response fails the call.
 
 use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
 
 /// Bytes of a response (RFC 1045 §2.2 leaves this much user data in a header).
 pub(super) const RESPONSE_BYTES: usize = 20;
@@ -30,6 +33,34 @@ pub(super) trait Client: Send {
     /// stack is not used.
     fn port(&self) -> Option<u16> {
         None
+    }
+}
+
+/// A thread of a server, which ends when this is dropped.
+pub(super) struct Worker {
+    ends: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Worker {
+    /// Starts `work`, whose argument says when it is to end.
+    pub(super) fn start(work: impl FnOnce(&AtomicBool) + Send + 'static) -> Self {
+        let ends = Arc::<AtomicBool>::default();
+        let thread = thread::spawn({
+            let ends = Arc::clone(&ends);
+            move || work(&ends)
+        });
+        Self { ends, thread: Some(thread) }
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.ends.store(true, Ordering::Release);
+        if let Some(thread) = self.thread.take() {
+            // What it panicked of, a test has seen as a failed call.
+            let _ = thread.join();
+        }
     }
 }
 

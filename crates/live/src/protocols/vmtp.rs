@@ -12,8 +12,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr as UnixAddr, UnixDatagram};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::thread::{self, JoinHandle};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use sockscope_record::{Connection, ConnectionId, Process, Record, Side};
 use sockscope_vmtp::driver::{Caller, Link, Service, Trace, Transport as Carrier};
@@ -21,7 +20,7 @@ use sockscope_vmtp::wire::Entity;
 use sockscope_vmtp::{Config, Options, Outcome, Request};
 
 use super::record::Told;
-use super::transport::{Client, Message, Server, Transport, answer};
+use super::transport::{Client, Message, Server, Transport, Worker, answer};
 
 /// Payload of the longest UDP datagram; raw IP has eight octets more, which no packet needs.
 const PAYLOAD_BYTES: usize = 65_507;
@@ -84,14 +83,12 @@ impl Transport for Vmtp {
         if self.told.is_some() {
             service.log().begin();
         }
-        let ends = Arc::new(AtomicBool::new(false));
         let unseen = Arc::new(AtomicU64::new(0));
-        let worker = thread::spawn({
-            let (ends, told) = (Arc::clone(&ends), self.told.clone());
-            let unseen = Arc::clone(&unseen);
-            move || {
+        let worker = Worker::start({
+            let (told, unseen) = (self.told.clone(), Arc::clone(&unseen));
+            move |ends| {
+                let ended = |_: &mut Service| ends.load(Ordering::Acquire);
                 // A network that fails shows as calls that do.
-                let ended = |_: &mut Service| ends.load(Ordering::Relaxed);
                 let _ = service.serve(ended, |request| reply(&request.segment));
                 if let Some(told) = told {
                     let seen = seen(address, Side::Server, || service.log().poll());
@@ -107,9 +104,8 @@ impl Transport for Vmtp {
             request_bytes,
             address,
             entity,
-            ends,
             unseen,
-            worker: Some(worker),
+            _worker: worker,
             _own: own,
         }))
     }
@@ -125,10 +121,9 @@ struct VmtpServer {
     request_bytes: usize,
     address: SocketAddr,
     entity: Entity,
-    ends: Arc<AtomicBool>,
     /// Passages that its engine and its clients' could not keep.
     unseen: Arc<AtomicU64>,
-    worker: Option<JoinHandle<()>>,
+    _worker: Worker,
     /// Its address, while the worker hears it.
     _own: Option<OwnAddress>,
 }
@@ -157,16 +152,6 @@ impl Server for VmtpServer {
             message: Message::new(self.request_bytes),
             _own: own,
         }))
-    }
-}
-
-impl Drop for VmtpServer {
-    fn drop(&mut self) {
-        self.ends.store(true, Ordering::Relaxed);
-        if let Some(worker) = self.worker.take() {
-            // What it panicked of, a test has seen as a failed call.
-            let _ = worker.join();
-        }
     }
 }
 
