@@ -3,7 +3,6 @@
 //! A chart sets numbers of the results over a parameter, a line for each combination of the other
 //! parameters. The unit of both is read from the end of their name.
 
-mod axis;
 mod gaps;
 mod measured;
 mod phases;
@@ -11,12 +10,11 @@ mod phases;
 use std::str::FromStr;
 
 use sockscope_experiment::result::RunResult;
-use sockscope_experiment::{Case, Error, Experiment, Figure, word};
-use sockscope_render::chart::{Chart, ChartPanel, Join, Series};
+use sockscope_experiment::{Case, Error, Experiment, Figure, Scale, word};
+use sockscope_render::chart::{Chart, ChartAxis, ChartPanel, Join, Series, Spread};
 use sockscope_report::plot::Figure as Plot;
 use toml::Value;
 
-use self::axis::axis;
 use self::measured::Measured;
 use crate::model::without_path;
 
@@ -156,10 +154,19 @@ fn panel(
     };
     Ok(ChartPanel {
         title: String::new(),
-        x: axis(Measured::of(x).words, Measured::of(x).quantity, figure.x_scale),
-        y: axis(y_words, Measured::of(names[0]).quantity, figure.y_scale),
+        x: ChartAxis::new(Measured::of(x).words, Measured::of(x).quantity, spread(figure.x_scale)),
+        y: ChartAxis::new(y_words, Measured::of(names[0]).quantity, spread(figure.y_scale)),
         series,
     })
+}
+
+fn spread(scale: Scale) -> Spread {
+    match scale {
+        Scale::Linear => Spread::Linear,
+        Scale::Log => Spread::Log,
+        Scale::Doubling => Spread::Doubling,
+        Scale::Places => Spread::Places,
+    }
 }
 
 fn unknown(figure: &Figure, name: &str, numbers: &[(String, Option<f64>)]) -> String {

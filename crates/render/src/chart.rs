@@ -58,6 +58,13 @@ pub struct ChartAxis {
     pub spread: Spread,
 }
 
+impl ChartAxis {
+    /// An axis of this name.
+    pub fn new(name: impl Into<String>, quantity: Quantity, spread: Spread) -> Self {
+        Self { name: name.into(), quantity, spread }
+    }
+}
+
 /// How values are spread over an axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Spread {
@@ -329,7 +336,7 @@ mod tests {
     use super::*;
 
     fn chart(points: &[(f64, f64)], spread: Spread) -> Chart {
-        let axis = |name: &str, quantity| ChartAxis { name: name.to_owned(), quantity, spread };
+        let axis = |name: &str, quantity| ChartAxis::new(name, quantity, spread);
         let series = |name: &str| Series {
             name: name.to_owned(),
             points: points.to_vec(),

@@ -9,10 +9,9 @@ use sockscope_experiment::Figure;
 use sockscope_experiment::result::RunResult;
 use sockscope_record::Point;
 use sockscope_record::counted;
-use sockscope_render::chart::{ChartPanel, Join, Series};
+use sockscope_render::chart::{ChartAxis, ChartPanel, Join, Series, Spread};
 use sockscope_render::units::Quantity;
 
-use super::axis::linear_axis;
 use crate::model;
 
 /// Width of a bin, in microseconds: the paper's.
@@ -37,8 +36,8 @@ pub(super) fn panels(figure: &Figure, result: &RunResult) -> Result<Vec<ChartPan
     let last_us = last_us.unwrap_or(0) + 2 * BIN_US;
     let panel = |(name, times_us): &(&str, Vec<f64>), bins: &BTreeMap<u64, u64>| ChartPanel {
         title: format!("{name}: {}", counted(times_us.len() as u64, "packet")),
-        x: linear_axis("time, bins of 50 µs", Quantity::Time),
-        y: linear_axis("packets", Quantity::Count),
+        x: ChartAxis::new("time, bins of 50 µs", Quantity::Time, Spread::Linear),
+        y: ChartAxis::new("packets", Quantity::Count, Spread::Linear),
         series: vec![Series {
             name: String::new(),
             points: outline(bins, last_us),

@@ -3,10 +3,8 @@
 use sockscope_experiment::Figure;
 use sockscope_experiment::measurement::Phase;
 use sockscope_experiment::result::RunResult;
-use sockscope_render::chart::{ChartPanel, Join, Series};
+use sockscope_render::chart::{ChartAxis, ChartPanel, Join, Series, Spread};
 use sockscope_render::units::Quantity;
-
-use super::axis::linear_axis;
 
 /// One panel a process, in the order in which a piece passes them; of the first case that the figure
 /// shows. Times count from the first phase.
@@ -25,8 +23,8 @@ pub(super) fn panels(figure: &Figure, result: &RunResult) -> Vec<ChartPanel> {
         let own = phases.iter().filter(|phase| phase.process == *name);
         ChartPanel {
             title: (*name).to_owned(),
-            x: linear_axis("time", Quantity::Time),
-            y: linear_axis("has work", Quantity::Count),
+            x: ChartAxis::new("time", Quantity::Time, Spread::Linear),
+            y: ChartAxis::new("has work", Quantity::Count, Spread::Linear),
             series: vec![Series {
                 name: (*name).to_owned(),
                 points: points(own, start_ns, window),

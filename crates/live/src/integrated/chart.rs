@@ -70,10 +70,8 @@ fn panels(lines: &[Line], title: &str) -> Vec<ChartPanel> {
         };
         lines.iter().map(line).collect::<Vec<_>>()
     };
-    let x =
-        ChartAxis { name: "data".to_owned(), quantity: Quantity::Bytes, spread: Spread::Doubling };
-    let y =
-        |name: &str, quantity| ChartAxis { name: name.to_owned(), quantity, spread: Spread::Log };
+    let x = ChartAxis::new("data", Quantity::Bytes, Spread::Doubling);
+    let y = |name: &str, quantity| ChartAxis::new(name, quantity, Spread::Log);
     vec![
         ChartPanel {
             title: title.to_owned(),

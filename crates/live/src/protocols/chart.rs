@@ -95,13 +95,8 @@ fn panels_over(
         };
         comparison.plan.protocols.iter().map(of_protocol).collect()
     };
-    let x = ChartAxis {
-        name: along.name.to_owned(),
-        quantity: along.quantity,
-        spread: Spread::Doubling,
-    };
-    let y =
-        |name: &str, quantity| ChartAxis { name: name.to_owned(), quantity, spread: Spread::Log };
+    let x = ChartAxis::new(along.name, along.quantity, Spread::Doubling);
+    let y = |name: &str, quantity| ChartAxis::new(name, quantity, Spread::Log);
     [
         ChartPanel {
             title: format!("time of a call, median; {words}"),
