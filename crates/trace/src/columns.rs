@@ -17,21 +17,48 @@ use crate::format::{self, BATCH_RECORDS};
 /// filled one after the other.
 const CHUNK_RECORDS: usize = 256;
 
-/// Columns of `records.arrows` being filled.
-#[derive(Debug, Default)]
-pub(crate) struct RecordColumns {
-    at_ns: Vec<u64>,
-    flow: Vec<u32>,
-    kind: Vec<u8>,
-    offset: Vec<u64>,
-    len: Vec<u32>,
-    cpu: Vec<u16>,
-    thread: Vec<u32>,
-    tcp_flags: Vec<u8>,
-    marks: Vec<u8>,
-    code: Vec<u8>,
-    detail: Vec<u64>,
-    extra: Vec<u32>,
+/// The columns of `records.arrows` in their order: name, Arrow's type, and the number that a record has there.
+macro_rules! record_columns {
+    ($($column:ident: $arrow:ty = |$record:ident| $number:expr,)*) => {
+        /// Columns of `records.arrows` being filled.
+        #[derive(Debug, Default)]
+        pub(crate) struct RecordColumns {
+            $($column: Vec<<$arrow as types::ArrowPrimitiveType>::Native>,)*
+        }
+
+        impl RecordColumns {
+            fn extend(&mut self, chunk: &[Record]) {
+                $(self.$column.extend(chunk.iter().map(|$record| $number));)*
+            }
+
+            /// As Arrow's columns, whose memory `spent` keeps too.
+            fn into_arrow(self, spent: &mut Spent) -> Vec<ArrayRef> {
+                vec![$(spent.column::<$arrow>(self.$column),)*]
+            }
+
+            /// Fills the memory of an earlier batch again, which is gone: new memory for each would cost a
+            /// recorder a quarter of its time in page faults.
+            pub(crate) fn reuse(&mut self, spent: Spent) {
+                let mut buffers = spent.0.into_iter();
+                *self = Self { $($column: emptied(&mut buffers),)* };
+            }
+        }
+    };
+}
+
+record_columns! {
+    at_ns: types::UInt64Type = |record| record.at_ns,
+    flow: types::UInt32Type = |record| record.flow.0,
+    kind: types::UInt8Type = |record| record.kind as u8,
+    offset: types::UInt64Type = |record| record.offset,
+    len: types::UInt32Type = |record| record.len,
+    cpu: types::UInt16Type = |record| record.cpu,
+    thread: types::UInt32Type = |record| record.thread,
+    tcp_flags: types::UInt8Type = |record| record.tcp_flags,
+    marks: types::UInt8Type = |record| record.marks,
+    code: types::UInt8Type = |record| record.code,
+    detail: types::UInt64Type = |record| record.detail,
+    extra: types::UInt32Type = |record| record.extra,
 }
 
 impl RecordColumns {
@@ -53,62 +80,14 @@ impl RecordColumns {
         rest
     }
 
-    fn extend(&mut self, chunk: &[Record]) {
-        self.at_ns.extend(chunk.iter().map(|record| record.at_ns));
-        self.flow.extend(chunk.iter().map(|record| record.flow.0));
-        self.kind.extend(chunk.iter().map(|record| record.kind as u8));
-        self.offset.extend(chunk.iter().map(|record| record.offset));
-        self.len.extend(chunk.iter().map(|record| record.len));
-        self.cpu.extend(chunk.iter().map(|record| record.cpu));
-        self.thread.extend(chunk.iter().map(|record| record.thread));
-        self.tcp_flags.extend(chunk.iter().map(|record| record.tcp_flags));
-        self.marks.extend(chunk.iter().map(|record| record.marks));
-        self.code.extend(chunk.iter().map(|record| record.code));
-        self.detail.extend(chunk.iter().map(|record| record.detail));
-        self.extra.extend(chunk.iter().map(|record| record.extra));
-    }
-
     /// All rows as one Arrow batch; the columns are empty afterwards. Their memory lies in the batch
     /// and in what is returned with it, for [`RecordColumns::reuse`].
     pub(crate) fn take(&mut self, schema: &SchemaRef) -> (Result<RecordBatch, ArrowError>, Spent) {
         let full = std::mem::take(self);
         debug_assert_eq!((self.rows(), full.kind.len()), (0, full.rows()));
         let mut spent = Spent::default();
-        let columns = vec![
-            spent.column::<types::UInt64Type>(full.at_ns),
-            spent.column::<types::UInt32Type>(full.flow),
-            spent.column::<types::UInt8Type>(full.kind),
-            spent.column::<types::UInt64Type>(full.offset),
-            spent.column::<types::UInt32Type>(full.len),
-            spent.column::<types::UInt16Type>(full.cpu),
-            spent.column::<types::UInt32Type>(full.thread),
-            spent.column::<types::UInt8Type>(full.tcp_flags),
-            spent.column::<types::UInt8Type>(full.marks),
-            spent.column::<types::UInt8Type>(full.code),
-            spent.column::<types::UInt64Type>(full.detail),
-            spent.column::<types::UInt32Type>(full.extra),
-        ];
+        let columns = full.into_arrow(&mut spent);
         (RecordBatch::try_new(schema.clone(), columns), spent)
-    }
-
-    /// Fills the memory of an earlier batch again, which is gone: new memory for each would cost a
-    /// recorder a quarter of its time in page faults.
-    pub(crate) fn reuse(&mut self, spent: Spent) {
-        let mut buffers = spent.0.into_iter();
-        *self = Self {
-            at_ns: emptied(&mut buffers),
-            flow: emptied(&mut buffers),
-            kind: emptied(&mut buffers),
-            offset: emptied(&mut buffers),
-            len: emptied(&mut buffers),
-            cpu: emptied(&mut buffers),
-            thread: emptied(&mut buffers),
-            tcp_flags: emptied(&mut buffers),
-            marks: emptied(&mut buffers),
-            code: emptied(&mut buffers),
-            detail: emptied(&mut buffers),
-            extra: emptied(&mut buffers),
-        };
     }
 }
 
