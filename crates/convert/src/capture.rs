@@ -59,15 +59,8 @@ impl Capture {
             let (client, server) =
                 if from_server { (destination, source) } else { (source, destination) };
             self.connections.push(Connection {
-                id,
-                protocol,
-                client,
-                server,
-                opened_ns: at_ns,
-                closed_ns: None,
                 preexisting: opened == Opened::Before,
-                both_ends_here: false,
-                processes: Vec::new(),
+                ..Connection::new(id, protocol, [client, server], at_ns)
             });
             for (ends, direction) in [
                 ([server, client], Direction::FromServer),

@@ -163,6 +163,26 @@ pub struct Connection {
 }
 
 impl Connection {
+    /// A connection that opens now, of which nothing else is known yet.
+    pub fn new(
+        id: ConnectionId,
+        protocol: Protocol,
+        [client, server]: [SocketAddr; 2],
+        opened_ns: u64,
+    ) -> Self {
+        Self {
+            id,
+            protocol,
+            client,
+            server,
+            opened_ns,
+            closed_ns: None,
+            preexisting: false,
+            both_ends_here: false,
+            processes: Vec::new(),
+        }
+    }
+
     /// Whether one TCP socket is both its ends: it connected to its own address and port, a simultaneous
     /// open (RFC 9293 §3.5) with itself. All its packets go from that address to that address, its data and
     /// the acknowledgments of its data alike; they are those of the flow from the client.

@@ -145,15 +145,8 @@ impl Shared {
         let id = ConnectionId(self.connections.len() as u32 + 1);
         let nowhere = SocketAddr::from(([0, 0, 0, 0], 0));
         self.connections.push(Connection {
-            id,
-            protocol,
-            client: nowhere,
-            server: nowhere,
-            opened_ns: now_ns,
-            closed_ns: None,
-            preexisting: false,
             both_ends_here: true,
-            processes: Vec::new(),
+            ..Connection::new(id, protocol, [nowhere; 2], now_ns)
         });
         self.seen.push([0; 2]);
         id.flow(Direction::FromClient)

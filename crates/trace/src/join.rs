@@ -391,17 +391,9 @@ mod tests {
 
     /// A datagram connection between these ports of one host, that opened at this time.
     fn row(id: u32, client: &str, server: &str, opened_ns: u64) -> Connection {
-        Connection {
-            id: ConnectionId(id),
-            protocol: Protocol::Udp,
-            client: client.parse().unwrap(),
-            server: server.parse().unwrap(),
-            opened_ns,
-            closed_ns: None,
-            preexisting: false,
-            both_ends_here: true,
-            processes: Vec::new(),
-        }
+        let ends = [client, server].map(|end| end.parse().unwrap());
+        let opened = Connection::new(ConnectionId(id), Protocol::Udp, ends, opened_ns);
+        Connection { both_ends_here: true, ..opened }
     }
 
     #[test]

@@ -159,17 +159,8 @@ fn poisoned<T>(_: std::sync::PoisonError<T>) -> io::Error {
 /// A connection of two ends without addresses: its number stands for both ports.
 fn connection(id: ConnectionId) -> Connection {
     let end = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
-    Connection {
-        id,
-        protocol: Protocol::Udp,
-        client: end,
-        server: end,
-        opened_ns: 0,
-        closed_ns: None,
-        preexisting: false,
-        both_ends_here: true,
-        processes: Vec::new(),
-    }
+    let opened = Connection::new(id, Protocol::Udp, [end; 2], 0);
+    Connection { both_ends_here: true, ..opened }
 }
 
 /// Keeps what passes one end in one direction, and tells it when the end is dropped.

@@ -51,17 +51,12 @@ impl Decoder {
         if event.replaced > 0 {
             self.ended(event.at_ns, event.replaced);
         }
-        self.insert(Connection {
-            id: sockscope_record::ConnectionId(event.connection),
-            protocol: if event.protocol == IPPROTO_UDP { Protocol::Udp } else { Protocol::Tcp },
-            client: address(event.family, event.client_addr, event.client_port),
-            server: address(event.family, event.server_addr, event.server_port),
-            opened_ns: event.at_ns,
-            closed_ns: None,
-            preexisting,
-            both_ends_here: false,
-            processes: Vec::new(),
-        });
+        let id = sockscope_record::ConnectionId(event.connection);
+        let protocol = if event.protocol == IPPROTO_UDP { Protocol::Udp } else { Protocol::Tcp };
+        let client = address(event.family, event.client_addr, event.client_port);
+        let server = address(event.family, event.server_addr, event.server_port);
+        let opened = Connection::new(id, protocol, [client, server], event.at_ns);
+        self.insert(Connection { preexisting, ..opened });
         if let Some(state) = self.state_mut(event.connection) {
             state.of_others = event.of_others > 0;
         }

@@ -120,15 +120,8 @@ impl Trace {
             _ => seen.at_ns,
         };
         Connection {
-            id,
-            protocol: Protocol::Udp,
-            client,
-            server,
-            opened_ns,
-            closed_ns: None,
-            preexisting: false,
-            both_ends_here: false,
             processes: vec![self.process.clone()],
+            ..Connection::new(id, Protocol::Udp, [client, server], opened_ns)
         }
     }
 
