@@ -7,7 +7,7 @@ use std::path::Path;
 use sockscope_convert::{Capture, netmon, tcpdump};
 use sockscope_program::failure::Failure;
 use sockscope_program::output_dir::OutputDir;
-use sockscope_record::{LossCounts, Record, counted};
+use sockscope_record::{Record, counted};
 use sockscope_trace::{Meta, Source};
 
 use crate::args::{self, ToolArg};
@@ -84,16 +84,12 @@ fn meta(capture: &Capture, arguments: &args::Convert) -> Meta {
     if lines > 0 {
         notes.push(format!("{} of the text not understood", counted(lines, "line")));
     }
-    let mut loss = LossCounts::default();
-    for missed in capture.records.iter().filter_map(Record::loss) {
-        loss.add(missed.point(), missed.count);
-    }
     Meta {
         tool_version: env!("CARGO_PKG_VERSION").to_owned(),
         source: Source::Pcap,
         command: std::env::args().collect(),
         pick: format!("what is in {}", arguments.file.display()),
-        loss,
+        loss: capture.records.iter().filter_map(Record::loss).collect(),
         notes,
         complete: true,
         ..Meta::default()

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use sockscope_probe::Sink;
 use sockscope_program::failure::Failure;
-use sockscope_record::{Connection, ConnectionId, Kind, LossCounts, Point, Record, counted};
+use sockscope_record::{Connection, ConnectionId, Kind, LossCounts, Record, counted};
 use sockscope_trace::{BundleWriter, Meta, SizeLimit};
 
 use crate::others::Others;
@@ -91,15 +91,17 @@ impl BundleSink {
     }
 
     /// `lost`, which the recorder counts, and what was refused here.
-    pub fn lost(&self, lost: LossCounts) -> LossCounts {
-        plus(lost, *self.others.refused())
+    pub fn lost(&self, mut lost: LossCounts) -> LossCounts {
+        lost.add_all(self.others.refused());
+        lost
     }
 
     /// Adds to the description whether a limit was reached, and the number of refused records.
     pub fn describe(&self, meta: &mut Meta) {
         let limit = self.limit();
         if limit.is_some() {
-            meta.loss = plus(self.lost, *self.others.missed());
+            meta.loss = self.lost;
+            meta.loss.add_all(self.others.missed());
         }
         meta.loss = self.lost(meta.loss);
         let [connections, refused] =
@@ -137,27 +139,12 @@ impl BundleSink {
         let admitted = self.others.admit(records);
         let taken = self.append(&admitted)?;
         if self.is_limited {
-            self.lost = plus(self.lost, loss_of(taken));
+            self.lost.add_all(&taken.iter().filter_map(Record::loss).collect());
         }
         let losses = self.others.losses_due();
         self.append(&losses)?;
         Ok(())
     }
-}
-
-/// Loss, by the loss records.
-fn loss_of(records: &[Record]) -> LossCounts {
-    let mut lost = LossCounts::default();
-    for loss in records.iter().filter_map(Record::loss) {
-        lost.add(loss.point(), loss.count);
-    }
-    lost
-}
-
-fn plus(mut lost: LossCounts, more: LossCounts) -> LossCounts {
-    lost.add(None, more.events);
-    Point::ALL.into_iter().zip(more.points).for_each(|(point, count)| lost.add(Some(point), count));
-    lost
 }
 
 impl Sink for BundleSink {

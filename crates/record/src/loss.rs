@@ -1,6 +1,6 @@
 //! Loss and cost by point: part of every trace and every report.
 
-use crate::Point;
+use crate::{Loss, Point};
 
 /// Records that a source could not keep, by point, and of no point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -41,6 +41,14 @@ impl LossCounts {
             None => &mut self.events,
         };
         *counter = counter.saturating_add(count);
+    }
+}
+
+impl FromIterator<Loss> for LossCounts {
+    fn from_iter<T: IntoIterator<Item = Loss>>(losses: T) -> Self {
+        let mut counts = Self::default();
+        losses.into_iter().for_each(|loss| counts.add(loss.point(), loss.count));
+        counts
     }
 }
 
