@@ -178,12 +178,6 @@ impl Pool {
         self.refused
     }
 
-    /// Bytes of all slots and buffers, in use or not.
-    #[cfg(test)]
-    pub(crate) fn made_bytes(&self) -> usize {
-        self.bytes.len()
-    }
-
     /// The layout in force.
     pub fn geometry(&self) -> Geometry {
         self.geometry

@@ -150,12 +150,6 @@ impl Pool {
         self.pieces(chain).flatten().copied().collect()
     }
 
-    /// Whether the first `len` bytes lie together where a header may be read and changed: in the
-    /// first mbuf, and not in a cluster.
-    pub fn is_pulled_up(&self, chain: &Chain, len: usize) -> bool {
-        chain.first().is_some_and(|first| self.is_plain(first) && self.len(first) >= len)
-    }
-
     /// `m_pullup`: the same bytes with the first `len` together in a plain mbuf.
     ///
     /// `false`, and the chain freed, when it is shorter, when no mbuf holds `len` bytes or when the

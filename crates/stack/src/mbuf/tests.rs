@@ -6,6 +6,19 @@ use super::*;
 
 const GEOMETRY: Geometry = Geometry { plain_bytes: 112, header_bytes: 112, pullup: Pullup::Exact };
 
+impl Pool {
+    /// Bytes of all slots and buffers, in use or not.
+    pub(crate) fn made_bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Whether the first `len` bytes lie together where a header may be read and changed: in the
+    /// first mbuf, and not in a cluster.
+    fn is_pulled_up(&self, chain: &Chain, len: usize) -> bool {
+        chain.first().is_some_and(|first| self.is_plain(first) && self.len(first) >= len)
+    }
+}
+
 fn pool_with(pullup: Pullup) -> (Pool, CostMeter) {
     let geometry = Geometry { pullup, ..GEOMETRY };
     (Pool::new(geometry, PoolLimits::default()), CostMeter::default())

@@ -74,12 +74,6 @@ impl Header {
         ]
     }
 
-    /// As [`Header::words`], in bytes.
-    #[cfg(test)]
-    pub(super) fn write(&self, header_bytes: usize) -> [u8; TCP_HEADER_BYTES] {
-        checksum::header_bytes(self.words(header_bytes))
-    }
-
     /// Whether all bits of `flags` are set.
     pub fn has(&self, flags: u8) -> bool {
         self.flags & flags == flags
@@ -110,6 +104,13 @@ pub(super) fn size_option(bytes: u16) -> [u8; SIZE_OPTION_BYTES] {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    impl Header {
+        /// As [`Header::words`], in bytes.
+        pub(crate) fn write(&self, header_bytes: usize) -> [u8; TCP_HEADER_BYTES] {
+            checksum::header_bytes(self.words(header_bytes))
+        }
+    }
 
     #[test]
     fn the_announced_size_is_read_from_a_syn_alone() {

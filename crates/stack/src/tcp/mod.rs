@@ -51,11 +51,6 @@ pub use tcb::{State, Tcb, TcpCounts, TcpState};
 const SEGMENT_BYTES_MIN: u32 = 32;
 
 impl Stack {
-    /// What TCP counted so far.
-    pub fn tcp_counts(&self) -> TcpCounts {
-        self.tcp.counts
-    }
-
     /// The block of a socket that has one: whoever calls has just seen that it does.
     fn tcb(&self, id: SocketId) -> &Tcb {
         block(&self.sockets[id])

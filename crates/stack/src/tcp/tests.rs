@@ -12,7 +12,16 @@ mod timers;
 mod windows;
 mod wrap;
 
+use super::TcpCounts;
 use super::testing::Script;
+use crate::Stack;
+
+impl Stack {
+    /// What TCP counted so far.
+    fn tcp_counts(&self) -> TcpCounts {
+        self.tcp.counts
+    }
+}
 
 /// A connection that the host under test has opened; both windows are 4096 bytes.
 fn opened(personality: &str) -> Script {
