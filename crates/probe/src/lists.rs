@@ -163,16 +163,6 @@ impl Lists {
         self.word(list, offset_of!(RecordList, tail)).store(number, Ordering::Release);
     }
 
-    /// Fills every place for a record with one byte: what a probe does not write is found again.
-    #[cfg(test)]
-    pub(crate) fn fill(&self, byte: u8) {
-        let places =
-            (0..self.len()).flat_map(|list| (0..self.shape.records).map(move |n| (list, n)));
-        for word in places.flat_map(|(list, number)| self.record(list, number)) {
-            word.store(u64::from_ne_bytes([byte; 8]), Ordering::Relaxed);
-        }
-    }
-
     /// Hits that found the list of this index full so far, by raw kind, but those of [`Lists::lost_of_others`].
     pub(crate) fn lost(&self, list: usize) -> [u64; KINDS] {
         self.counts(list, offset_of!(RecordList, lost))
@@ -202,6 +192,17 @@ mod tests {
 
     use super::*;
     use crate::layout::RawAny;
+
+    impl Lists {
+        /// Fills every place for a record with one byte: what a probe does not write is found again.
+        pub(crate) fn fill(&self, byte: u8) {
+            let places =
+                (0..self.len()).flat_map(|list| (0..self.shape.records).map(move |n| (list, n)));
+            for word in places.flat_map(|(list, number)| self.record(list, number)) {
+                word.store(u64::from_ne_bytes([byte; 8]), Ordering::Relaxed);
+            }
+        }
+    }
 
     const RECORDS: u64 = 1024;
 

@@ -25,12 +25,6 @@ impl Connections {
         self.pages.len() * PAGE
     }
 
-    /// How many are remembered.
-    #[cfg(test)]
-    pub(super) fn len(&self) -> usize {
-        self.pages.iter().flatten().map(|page| page.count).sum()
-    }
-
     pub(super) fn get(&self, id: u32) -> Option<&ConnectionState> {
         let page = self.pages.get(id as usize / PAGE)?.as_deref()?;
         page.states[id as usize % PAGE].as_deref()
@@ -95,6 +89,13 @@ mod tests {
     use sockscope_record::{Connection, ConnectionId, Protocol};
 
     use super::*;
+
+    impl Connections {
+        /// How many are remembered.
+        pub(crate) fn len(&self) -> usize {
+            self.pages.iter().flatten().map(|page| page.count).sum()
+        }
+    }
 
     fn state(id: u32) -> ConnectionState {
         let nowhere = ([0, 0, 0, 0], 0).into();

@@ -31,12 +31,6 @@ impl Decoder {
         self.age.idle_ns = Some(idle_ns);
     }
 
-    /// Connections that are remembered.
-    #[cfg(test)]
-    pub(crate) fn remembered(&self) -> usize {
-        self.connections.len()
-    }
-
     /// Hits of connections that were never announced, or that were forgotten.
     pub(crate) fn unknown(&self) -> u64 {
         self.unknown.total
@@ -144,6 +138,13 @@ mod tests {
     use super::super::tests::{Fields, feed, open};
     use super::*;
     use crate::layout::{RawEvent, constants as raw};
+
+    impl Decoder {
+        /// Connections that are remembered.
+        pub(crate) fn remembered(&self) -> usize {
+            self.connections.len()
+        }
+    }
 
     const SECOND_NS: u64 = 1_000_000_000;
     const IDLE_NS: u64 = 180 * SECOND_NS;

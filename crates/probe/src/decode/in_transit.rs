@@ -50,12 +50,6 @@ pub(super) struct Datagram {
 }
 
 impl Datagram {
-    /// Of a queue that shows no buffers.
-    #[cfg(test)]
-    pub(super) fn at(offset: u64, len: u32, number: u64, at_ns: u64) -> Self {
-        Self { offset, len, number, at_ns, buffer: 0, is_part: false, is_recognized: true }
-    }
-
     /// Recognized by order and length.
     fn guessed(self) -> Self {
         Self { is_recognized: false, ..self }
@@ -295,6 +289,13 @@ impl Datagrams {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    impl Datagram {
+        /// Of a queue that shows no buffers.
+        pub(crate) fn at(offset: u64, len: u32, number: u64, at_ns: u64) -> Self {
+            Self { offset, len, number, at_ns, buffer: 0, is_part: false, is_recognized: true }
+        }
+    }
 
     fn seen(buffer: u32) -> Seen {
         Seen { buffer, ..Seen::of(100) }
