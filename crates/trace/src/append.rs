@@ -137,18 +137,6 @@ impl StreamFile {
     }
 }
 
-#[cfg(test)]
-impl StreamFile {
-    pub(crate) fn exchange_back(&mut self, file: Arc<File>) {
-        self.file = file;
-    }
-
-    /// Writes into another file from here on; the one before is returned.
-    pub(crate) fn exchange(&mut self, file: File) -> Arc<File> {
-        std::mem::replace(&mut self.file, Arc::new(file))
-    }
-}
-
 /// The file, written where it ends.
 struct Appended<'a> {
     file: &'a File,
@@ -200,6 +188,17 @@ fn write_all_vectored(file: &mut impl Write, mut slices: &mut [IoSlice<'_>]) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    impl StreamFile {
+        pub(crate) fn exchange_back(&mut self, file: Arc<File>) {
+            self.file = file;
+        }
+
+        /// Writes into another file from here on; the one before is returned.
+        pub(crate) fn exchange(&mut self, file: File) -> Arc<File> {
+            std::mem::replace(&mut self.file, Arc::new(file))
+        }
+    }
 
     /// Takes at most three bytes a call, and every other call is interrupted.
     #[derive(Default)]

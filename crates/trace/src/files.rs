@@ -121,20 +121,19 @@ impl Files {
 }
 
 #[cfg(test)]
-impl Files {
-    /// With another file for the records from here on.
-    pub(crate) fn exchange_records(&mut self, file: File) {
-        self.records.exchange(file);
-    }
-}
-
-#[cfg(test)]
 mod tests {
     use std::fs::OpenOptions;
 
     use sockscope_record::Record;
 
     use super::*;
+
+    impl Files {
+        /// With another file for the records from here on.
+        pub(crate) fn exchange_records(&mut self, file: File) {
+            self.records.exchange(file);
+        }
+    }
 
     fn records() -> Rows {
         let mut columns = RecordColumns::default();
