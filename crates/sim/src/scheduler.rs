@@ -77,12 +77,6 @@ pub struct Scheduler {
     until_ns: u64,
 }
 
-impl Default for Scheduler {
-    fn default() -> Self {
-        Self::new(0)
-    }
-}
-
 impl Entry {
     /// `setpri`: 50 and one for each four ticks used.
     fn user_priority(&self) -> u8 {
@@ -209,11 +203,6 @@ impl Scheduler {
         self.reschedule = true;
     }
 
-    /// Recent CPU use of a process in ticks (`p_cpu`), 0 to 255.
-    pub fn recent_cpu(&self, process: ProcessIndex) -> u32 {
-        self.entries[process].cpu
-    }
-
     /// The load average over about a minute.
     pub fn load(&self) -> f64 {
         self.load
@@ -328,6 +317,13 @@ impl Scheduler {
 mod tests {
     use super::*;
 
+    impl Scheduler {
+        /// Recent CPU use of a process in ticks (`p_cpu`), 0 to 255.
+        fn recent_cpu(&self, process: ProcessIndex) -> u32 {
+            self.entries[process].cpu
+        }
+    }
+
     const MS: u64 = 1_000_000;
 
     fn start(scheduler: &mut Scheduler, now_ns: u64, nice: u8) -> ProcessIndex {
@@ -354,7 +350,7 @@ mod tests {
 
     #[test]
     fn four_that_compute_settle_between_200_and_225_ticks() {
-        let mut scheduler = Scheduler::default();
+        let mut scheduler = Scheduler::new(0);
         run_hogs(&mut scheduler, 4, 600);
         scheduler.catch_up(600 * SECOND_NS);
         for process in 0..4 {
@@ -366,7 +362,7 @@ mod tests {
 
     #[test]
     fn one_alone_swings_between_170_and_255_ticks() {
-        let mut scheduler = Scheduler::default();
+        let mut scheduler = Scheduler::new(0);
         run_hogs(&mut scheduler, 1, 600);
         scheduler.catch_up(600 * SECOND_NS);
         let after = scheduler.recent_cpu(0);
@@ -390,7 +386,7 @@ mod tests {
 
     #[test]
     fn who_wakes_from_a_socket_beats_all_user_processes() {
-        let mut scheduler = Scheduler::default();
+        let mut scheduler = Scheduler::new(0);
         let sleeper = start(&mut scheduler, 0, 0);
         assert_eq!(scheduler.pick(0), Some(sleeper));
         scheduler.sleep(MS, PSOCK);
@@ -427,7 +423,7 @@ mod tests {
 
     #[test]
     fn equal_processes_take_turns_of_a_quantum() {
-        let mut scheduler = Scheduler::default();
+        let mut scheduler = Scheduler::new(0);
         let processes =
             [start(&mut scheduler, 0, 0), start(&mut scheduler, 0, 0), start(&mut scheduler, 0, 0)];
         let mut order = Vec::new();
@@ -442,7 +438,7 @@ mod tests {
 
     #[test]
     fn a_nice_process_waits_for_the_others() {
-        let mut scheduler = Scheduler::default();
+        let mut scheduler = Scheduler::new(0);
         let nice = start(&mut scheduler, 0, 4);
         let plain = start(&mut scheduler, 0, 0);
         assert_eq!(scheduler.pick(0), Some(plain));
@@ -454,7 +450,7 @@ mod tests {
 
     #[test]
     fn a_long_sleep_is_accounted_for_without_counting_its_seconds() {
-        let mut scheduler = Scheduler::default();
+        let mut scheduler = Scheduler::new(0);
         run_hogs(&mut scheduler, 1, 30);
         let now_ns = 30 * SECOND_NS;
         scheduler.sleep(now_ns, PSLEP);
