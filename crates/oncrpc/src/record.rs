@@ -86,12 +86,6 @@ impl RecordWriter {
     }
 }
 
-impl Default for RecordWriter {
-    fn default() -> Self {
-        Self::new(BUFFER_OCTETS)
-    }
-}
-
 impl Sink for RecordWriter {
     /// A word flushes before it is put where it does not fit, so it may fill the buffer unsent.
     fn put_word(&mut self, word: u32) {
@@ -162,11 +156,6 @@ impl RecordReader {
         Ok(records)
     }
 
-    /// Whether the stream may end here: no record has begun.
-    pub fn is_between_records(&self) -> bool {
-        self.record.is_empty() && self.header.is_empty() && self.missing == 0
-    }
-
     fn take_header(&mut self, octets: &[u8]) -> Result<usize> {
         let taken = (HEADER_OCTETS - self.header.len()).min(octets.len());
         self.header.extend_from_slice(&octets[..taken]);
@@ -190,13 +179,20 @@ mod tests {
     use crate::tests::words;
     use proptest::prelude::*;
 
+    impl RecordReader {
+        /// Whether the stream may end here: no record has begun.
+        fn is_between_records(&self) -> bool {
+            self.record.is_empty() && self.header.is_empty() && self.missing == 0
+        }
+    }
+
     /// Sizes of the writes of a call with `data` octets of string, after a head of ten words.
     fn call_writes(data: usize) -> Vec<usize> {
         write_sizes(10, data)
     }
 
     fn write_sizes(head_words: usize, data: usize) -> Vec<usize> {
-        let mut stream = RecordWriter::default();
+        let mut stream = RecordWriter::new(BUFFER_OCTETS);
         (0..head_words).for_each(|_| stream.put_word(0));
         Encoder::new(&mut stream).opaque(&vec![b'x'; data]);
         stream.end_record(true);
@@ -226,7 +222,7 @@ mod tests {
 
     #[test]
     fn fragment_headers_are_those_of_the_printed_system_calls() {
-        let mut stream = RecordWriter::default();
+        let mut stream = RecordWriter::new(BUFFER_OCTETS);
         (0..10).for_each(|_| stream.put_word(0));
         Encoder::new(&mut stream).opaque(&[0; 4800]);
         stream.end_record(true);
