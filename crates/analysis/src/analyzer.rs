@@ -18,8 +18,8 @@ use crate::record_buffer::{RecordBuffer, is_gone};
 use crate::record_loss_times::TraceLosses;
 use crate::timeline::by_start;
 use crate::{
-    Analysis, ConnectionStore, DropReasons, FlowStore, LossInterval, OfOthers, Passage,
-    PointSummary, TraceFacts,
+    Analysis, ConnectionStore, DropReasons, FlowStore, LossInterval, Nesting, OfOthers, Passage,
+    PointSummary, TraceFacts, nesting,
 };
 
 /// Takes the records of one trace and says what they mean.
@@ -155,6 +155,7 @@ impl Analyzer {
             let connection = analyze_connection(&store, losses, reasons, end_ns, &openings);
             analysis.connections.push(connection);
         }
+        nest(&mut analysis);
         analysis
     }
 
@@ -172,6 +173,7 @@ impl Analyzer {
             analyze_connection(store, losses, reasons, end_ns, &openings)
         });
         analysis.connections = analyses.collect();
+        nest(&mut analysis);
         let drop_reasons = analysis.facts.drop_reasons.clone();
         let start_ns = analysis.start_ns;
         (analysis, Stores { start_ns, connections, losses, of_others, drop_reasons })
@@ -212,6 +214,12 @@ impl Analyzer {
         let nameless = entries.iter().filter(|entry| entry.connection.is_none()).count();
         (tally.into_analysis(facts, nameless), entries, by_start(losses), of_others)
     }
+}
+
+/// Finds what the requests of all connections say of each other.
+fn nest(analysis: &mut Analysis) {
+    let connections = analysis.connections.iter();
+    analysis.nesting = nesting::find(connections.map(|one| (&one.connection, &one.requests)));
 }
 
 /// What the connections of the trace say of each other's servers.
@@ -262,6 +270,7 @@ impl Tally {
             records: self.records,
             points,
             connections: Vec::new(),
+            nesting: Nesting::default(),
         }
     }
 }

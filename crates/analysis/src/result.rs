@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::Requests;
+use crate::{Nesting, Requests};
 use sockscope_record::{Connection, FlowId, LossCounts, Point, PointCost, Side, Stage, named};
 
 /// What the trace says of itself other than its records; the caller reads it from the bundle.
@@ -45,6 +45,8 @@ pub struct Analysis {
     pub points: [PointSummary; 8],
     /// Every connection, by id.
     pub connections: Vec<ConnectionAnalysis>,
+    /// Which requests are nested in which.
+    pub nesting: Nesting,
 }
 
 impl Analysis {

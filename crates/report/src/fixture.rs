@@ -3,8 +3,8 @@
 use sockscope_analysis::{
     AckDelayCause, AckSummary, Analysis, AtLeast, BufferGrant, BurstSummary, ConnectionAnalysis,
     Conversation, Distribution, DropReasons, Evidence, ExchangeSummary, Finding, FindingId,
-    FlowAnalysis, Ledger, LedgerPart, LengthSummary, PointSummary, Request, RequestEnd, Requests,
-    StageAnalysis, TraceFacts,
+    FlowAnalysis, Ledger, LedgerPart, LengthSummary, Nesting, PointSummary, Request, RequestEnd,
+    Requests, StageAnalysis, TraceFacts,
 };
 use sockscope_record::{
     Connection, ConnectionId, FlowId, LossCounts, Point, PointCost, Process, Protocol, Side, Stage,
@@ -194,6 +194,7 @@ fn analysis(connections: Vec<ConnectionAnalysis>, duration_ns: u64) -> Analysis 
         records: 12_345,
         points: Point::ALL.map(|point| PointSummary { point, records: 600, missed: 0 }),
         connections,
+        nesting: Nesting::default(),
     }
 }
 

@@ -15,9 +15,6 @@ use crate::{ConnectionView, Finding, FindingId, Request, RequestEnd, SeenEnds};
 /// Service is at least half of what the caller waited.
 const SERVICE_DIVISOR: u64 = 2;
 
-/// A response whose mean pause is as long as this is a subscription.
-const SUBSCRIPTION_PAUSE_NS: u64 = 1_000_000_000;
-
 /// One long request: the answerer's time, and between which times that was.
 struct Slow<'a> {
     request: &'a Request,
@@ -50,8 +47,7 @@ pub(super) fn find(view: &ConnectionView<'_>) -> Option<Finding> {
 }
 
 fn slow(request: &Request) -> Option<Slow<'_>> {
-    let pauses = u64::from(request.response_writes).saturating_sub(1).max(1);
-    if request.end != RequestEnd::Answered || request.pause_ns / pauses >= SUBSCRIPTION_PAUSE_NS {
+    if request.end != RequestEnd::Answered || request.is_subscription() {
         return None;
     }
     let service_ns = request.service_ns()?;

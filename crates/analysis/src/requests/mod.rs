@@ -61,6 +61,25 @@ pub(crate) fn find(
         // It reads what it writes: there is no other side to answer.
         return Requests::none(Conversation::OneWay);
     }
+    let mut requests = between_programs(store, reads, unknown_ns, ends, facts);
+    if requests.conversation == Conversation::Silent
+        && !has_data
+        && store.connection.protocol == Protocol::Tcp
+    {
+        requests = attempt(store, facts).unwrap_or(requests);
+    }
+    name_readers(&mut requests, store);
+    requests
+}
+
+/// The requests of a connection at one end of which programs were seen.
+fn between_programs(
+    store: &ConnectionStore,
+    reads: [&Curve; 2],
+    unknown_ns: [&[Vec<Range>; 8]; 2],
+    ends: [bool; 2],
+    facts: &Facts<'_>,
+) -> Requests {
     let points = [Point::SendEnqueue, Point::ReceiveDequeue];
     let unknown = unknown_ns.iter().flat_map(|flow| points.map(|point| &flow[point.index()]));
     let unknown: Vec<Range> = unknown.flatten().copied().collect();
@@ -84,7 +103,7 @@ pub(crate) fn find(
     }
     let arrived = [0, 1].map(|flow: usize| arrivals(&store.flows[flow]));
     let connection = &store.connection;
-    let requests = streams::find(&Stream {
+    streams::find(&Stream {
         written,
         reads,
         arrived: [&arrived[0], &arrived[1]],
@@ -92,10 +111,19 @@ pub(crate) fn find(
         unknown_ns: &unknown,
         opened_ns: (!connection.preexisting).then_some(connection.opened_ns),
         closing: Closing { store, reset: facts.reset, trace_end_ns: facts.trace_end_ns },
-    });
-    match requests.conversation {
-        Conversation::Silent if !has_data => attempt(store, facts).unwrap_or(requests),
-        _ => requests,
+    })
+}
+
+/// Fills in which thread read each request.
+fn name_readers(requests: &mut Requests, store: &ConnectionStore) {
+    let Some(asker) = requests.asked_by else { return };
+    let reads = store.flow(asker.sends()).at(Point::ReceiveDequeue);
+    debug_assert!(reads.is_sorted_by_key(|read| read.at_ns));
+    for request in &mut requests.list {
+        let Some(heard_ns) = request.heard.ns() else { continue };
+        let after = reads.partition_point(|read| read.at_ns <= heard_ns);
+        let last = reads[..after].last().filter(|read| read.at_ns == heard_ns);
+        request.reader_thread = last.map_or(0, |read| read.thread);
     }
 }
 

@@ -143,8 +143,10 @@ pub struct Request {
     pub response_reads: u32,
     /// Thread that wrote the first byte of the request; 0 if unknown.
     pub asker_thread: u32,
-    /// Thread that wrote the first byte of the response, else that read the request; 0 if unknown.
+    /// Thread that wrote the first byte of the response; 0 if unknown, or without a response.
     pub answerer_thread: u32,
+    /// Thread whose read took the last byte of the request; 0 if unknown.
+    pub reader_thread: u32,
     /// What became of it.
     pub end: RequestEnd,
     /// Which ends were seen.
@@ -169,6 +171,9 @@ impl Request {
     /// sequence are far shorter.
     pub const LONG_NS: u64 = 100_000_000;
 
+    /// A response whose mean pause is as long as this is a subscription: its answerer has nothing to say.
+    const SUBSCRIPTION_PAUSE_NS: u64 = 1_000_000_000;
+
     /// One asked at a time and not yet answered, with both ends seen.
     pub fn asked(asked_ns: u64, ended_ns: u64, end: RequestEnd) -> Self {
         debug_assert!(asked_ns <= ended_ns);
@@ -186,6 +191,7 @@ impl Request {
             response_reads: 0,
             asker_thread: 0,
             answerer_thread: 0,
+            reader_thread: 0,
             end,
             seen: SeenEnds::Both,
             is_overlapped: false,
@@ -208,6 +214,12 @@ impl Request {
     /// Whether its caller waited so long that a user notices, as far as that is known: see [`Request::LONG_NS`].
     pub fn is_long(&self) -> bool {
         self.total_ns().is_some_and(|total_ns| total_ns >= Self::LONG_NS)
+    }
+
+    /// Whether its response has pauses as long as those of a subscription.
+    pub fn is_subscription(&self) -> bool {
+        let pauses = u64::from(self.response_writes).saturating_sub(1).max(1);
+        self.pause_ns / pauses >= Self::SUBSCRIPTION_PAUSE_NS
     }
 
     /// Where that time went; `None` where one end was not seen.
