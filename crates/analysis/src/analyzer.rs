@@ -19,7 +19,7 @@ use crate::record_loss_times::TraceLosses;
 use crate::timeline::by_start;
 use crate::{
     Analysis, ConnectionStore, DropReasons, FlowStore, LossInterval, Nesting, OfOthers, Passage,
-    PointSummary, TraceFacts, nesting,
+    PointSummary, TraceFacts, findings, nest_requests,
 };
 
 /// Takes the records of one trace and says what they mean.
@@ -219,7 +219,8 @@ impl Analyzer {
 /// Finds what the requests of all connections say of each other.
 fn nest(analysis: &mut Analysis) {
     let connections = analysis.connections.iter();
-    analysis.nesting = nesting::find(connections.map(|one| (&one.connection, &one.requests)));
+    analysis.nesting = nest_requests(connections.map(|one| (&one.connection, &one.requests)));
+    findings::find_across(analysis);
 }
 
 /// What the connections of the trace say of each other's servers.

@@ -54,7 +54,7 @@ pub use analyzer::{Analyzer, Stores};
 pub use dropped_packets::{DroppedPacket, dropped_packets};
 pub use flow_curves::FlowCurves;
 pub use ledger::ledger_spans;
-pub use nesting::{Certainty, NestedTime, Nesting, RequestId, RequestLink};
+pub use nesting::{Certainty, NestedTime, Nesting, RequestId, RequestLink, nest_requests};
 pub use queue::{QueueStep, Residence, queue_delays, queue_lengths};
 pub use requests::{Conversation, Moment, Request, RequestEnd, RequestParts, Requests, SeenEnds};
 pub use store::{ConnectionStore, FlowStore, Passage};

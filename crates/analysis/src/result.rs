@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::{Nesting, Requests};
-use sockscope_record::{Connection, FlowId, LossCounts, Point, PointCost, Side, Stage, named};
+use crate::{Nesting, Request, RequestId, Requests};
+use sockscope_record::{
+    Connection, ConnectionId, FlowId, LossCounts, Point, PointCost, Side, Stage, named,
+};
 
 /// What the trace says of itself other than its records; the caller reads it from the bundle.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -53,6 +55,17 @@ impl Analysis {
     /// When the trace ended, on the clock of the records.
     pub fn end_ns(&self) -> u64 {
         self.start_ns.saturating_add(self.duration_ns)
+    }
+
+    /// The connection with this number.
+    pub fn connection(&self, id: ConnectionId) -> Option<&ConnectionAnalysis> {
+        let at = self.connections.binary_search_by_key(&id, |one| one.connection.id).ok()?;
+        self.connections.get(at)
+    }
+
+    /// The request, unless its connection was left out.
+    pub fn request(&self, id: RequestId) -> Option<&Request> {
+        self.connection(id.connection)?.requests.list.get(id.index as usize)
     }
 }
 
@@ -457,6 +470,8 @@ pub enum FindingId {
     UdpReceiveDrop,
     /// The answering program has most of the time of a long request.
     SlowService,
+    /// The answering program waits for requests of its own.
+    UpstreamWait,
     /// A request arrived and was not answered.
     Unanswered,
     /// The listening socket has no room for another connection.
@@ -492,6 +507,7 @@ named! {
         BufferBelowBdp => "buffer-below-bdp",
         UdpReceiveDrop => "udp-receive-drop",
         SlowService => "slow-service",
+        UpstreamWait => "upstream-wait",
         Unanswered => "unanswered",
         AcceptQueueFull => "accept-queue-full",
         SynDropped => "syn-dropped",
@@ -503,6 +519,11 @@ named! {
 }
 
 impl FindingId {
+    /// Whether it only passes on the time of another cause, which has that time too.
+    pub fn is_consequence(self) -> bool {
+        self == Self::UpstreamWait
+    }
+
     /// Whether something failed: that is what matters, whatever time it took.
     pub fn is_failure(self) -> bool {
         matches!(

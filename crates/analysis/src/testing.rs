@@ -23,10 +23,11 @@ use std::collections::HashMap;
 use std::net::{Ipv4Addr, SocketAddr};
 
 use sockscope_record::{
-    Connection, ConnectionId, Direction, Hold, Kind, Protocol, Record, marks, tcp_flags,
+    Connection, ConnectionId, Direction, Hold, Kind, Process, Protocol, Record, Side, marks,
+    tcp_flags,
 };
 
-use crate::{Analyzer, ConnectionAnalysis, ConnectionStore, TraceFacts};
+use crate::{Analysis, Analyzer, ConnectionAnalysis, ConnectionStore, TraceFacts};
 
 /// A TCP connection with this id whose two ends are on this host, open since time 0.
 pub(crate) fn connection(id: u32) -> Connection {
@@ -78,6 +79,43 @@ pub(crate) fn analyze_of(connection: Connection, text: &str) -> ConnectionAnalys
     analyzer.connection(connection);
     analyzer.push(&records(text));
     analyzer.finish(TraceFacts::default()).connections.remove(0)
+}
+
+/// What the analysis says of several connections, from number 1 on: each has its ends as `CLIENT > SERVER`, by the
+/// numbers of their processes, and its records. Several processes of one side are apart by commas.
+pub(crate) fn analyze_all<T: AsRef<str>>(connections: &[(&str, T)]) -> Analysis {
+    let mut analyzer = Analyzer::new();
+    for (id, (ends, text)) in (1..).zip(connections) {
+        analyzer.connection(between(id, ends));
+        let own = |record: Record| Record {
+            flow: ConnectionId(id).flow(record.flow.direction()),
+            ..record
+        };
+        let records: Vec<Record> = records(text.as_ref()).into_iter().map(own).collect();
+        analyzer.push(&records);
+    }
+    analyzer.finish(TraceFacts::default())
+}
+
+fn between(id: u32, ends: &str) -> Connection {
+    let (client, server) = ends.split_once('>').expect("two ends");
+    let side = |text: &str, side| {
+        let pids = text.split(',').filter_map(|pid| pid.trim().parse().ok());
+        pids.map(|pid| Process { pid, comm: format!("p{pid}"), side }).collect::<Vec<_>>()
+    };
+    let processes = [side(client, Side::Client), side(server, Side::Server)].concat();
+    let port = processes.iter().find(|one| one.side == Side::Server).map_or(80, |one| one.pid);
+    let server = SocketAddr::from((Ipv4Addr::LOCALHOST, port as u16));
+    Connection { server, processes, ..connection(id) }
+}
+
+/// A call, as `ASKED READ ANSWERED READ` in microseconds, with the threads of the asker and of the answerer.
+pub(crate) fn call(times: [u64; 4], [asker, answerer]: [u32; 2]) -> String {
+    let [asked, heard, answered, ended] = times;
+    format!(
+        "{asked}us 1-7 +50 thread={asker} | {heard}us 8 +50 thread={answerer} |
+         {answered}us <1-7 +90 thread={answerer} | {ended}us <8 +90 thread={asker}"
+    )
 }
 
 /// `15us` to nanoseconds.

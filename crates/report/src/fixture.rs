@@ -4,7 +4,7 @@ use sockscope_analysis::{
     AckDelayCause, AckSummary, Analysis, AtLeast, BufferGrant, BurstSummary, ConnectionAnalysis,
     Conversation, Distribution, DropReasons, Evidence, ExchangeSummary, Finding, FindingId,
     FlowAnalysis, Ledger, LedgerPart, LengthSummary, Nesting, PointSummary, Request, RequestEnd,
-    Requests, StageAnalysis, TraceFacts,
+    Requests, StageAnalysis, TraceFacts, nest_requests,
 };
 use sockscope_record::{
     Connection, ConnectionId, FlowId, LossCounts, Point, PointCost, Process, Protocol, Side, Stage,
@@ -229,6 +229,48 @@ pub(crate) fn slow_calls() -> Analysis {
         connection.requests = requests(vec![short()]);
     }
     analysis.connections[0].requests = requests(vec![short(), slow, given_up]);
+    analysis
+}
+
+/// A call of curl to nginx, which asks python3, which asks postgres three times: 300 ms in all.
+pub(crate) fn nested_calls() -> Analysis {
+    let mut analysis = many(3);
+    let programs = [(7, "curl"), (8, "nginx"), (9, "python3"), (10, "postgres")];
+    let process = |(pid, comm): (u32, &str), side| Process { pid, comm: comm.to_owned(), side };
+    // Of each: when it was asked, read, answered, and ended; milliseconds.
+    let calls: [&[[u64; 4]]; 3] = [
+        &[[0, 1, 299, 300]],
+        &[[2, 3, 297, 298]],
+        &[[10, 11, 109, 110], [110, 111, 199, 200], [210, 211, 289, 290]],
+    ];
+    for (at, connection) in analysis.connections.iter_mut().enumerate() {
+        let [asker, answerer] = [programs[at], programs[at + 1]];
+        connection.connection.server.set_port(8_000 + answerer.0 as u16);
+        connection.connection.processes =
+            vec![process(asker, Side::Client), process(answerer, Side::Server)];
+        let request = |times: &[u64; 4]| {
+            let [asked_ns, heard_ns, answered_ns, ended_ns] =
+                times.map(|ms| START_NS + ms * 1_000_000);
+            Request {
+                request_bytes: 79,
+                response_bytes: 80,
+                asker_thread: asker.0,
+                reader_thread: answerer.0,
+                answerer_thread: answerer.0,
+                ..Request::asked(asked_ns, ended_ns, RequestEnd::Answered)
+                    .with_answer(Some(heard_ns), Some(answered_ns))
+            }
+        };
+        connection.findings.clear();
+        connection.requests = Requests {
+            asked_by: Some(Side::Client),
+            conversation: Conversation::Alternating,
+            list: calls[at].iter().map(request).collect(),
+            left_out: 0,
+        };
+    }
+    let connections = analysis.connections.iter();
+    analysis.nesting = nest_requests(connections.map(|one| (&one.connection, &one.requests)));
     analysis
 }
 

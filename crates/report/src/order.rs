@@ -122,8 +122,17 @@ pub(crate) fn is_verdicts_share(
 pub(crate) fn verdict<'a>(report: &Report<'a>) -> (Vec<FindingTotal<'a>>, Option<usize>) {
     let totals = finding_totals(report);
     let duration_ns = report.analysis.duration_ns;
-    let verdict = totals.iter().position(|total| total.is_worth_a_verdict(duration_ns));
-    (totals, verdict)
+    let is_worthy = |total: &FindingTotal<'_>| total.is_worth_a_verdict(duration_ns);
+    let first = totals.iter().position(is_worthy);
+    let is_consequence = |at: &usize| totals[*at].id.is_consequence();
+    let Some(effect) = first.filter(is_consequence) else { return (totals, first) };
+    // Its cause has a finding with most of that time, if it has one.
+    let is_cause = |total: &FindingTotal<'_>| {
+        let is_most = total.cost_ns.saturating_mul(2) >= totals[effect].cost_ns;
+        !total.id.is_consequence() && is_worthy(total) && (is_most || total.id.is_failure())
+    };
+    let cause = totals.iter().position(is_cause);
+    (totals, cause.or(first))
 }
 
 /// The name of a place in texts: of datagrams no TCP has them.

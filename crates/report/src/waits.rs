@@ -3,13 +3,17 @@
 //! The requests of all connections count, answered or not. Of each the answerer has its service, and the time in which
 //! the request lay unread while its reader did something else. The caller has its own pauses within a request, and
 //! the time in which the response lay unread. The rest is network and kernel, by place of the ledger. These parts add
-//! up to the sum of all waits. How long anybody waited at all is their union.
+//! up to the sum of all waits. Where a program waits for requests of its own, the time is that of these requests, and
+//! counts there alone. How long anybody waited at all is the union of all waits.
 
 use std::cmp::Reverse;
 
-use sockscope_analysis::{ConnectionAnalysis, ExchangeSummary, LedgerPart, Request, RequestEnd};
+use sockscope_analysis::{
+    ConnectionAnalysis, Distribution, ExchangeSummary, LedgerPart, NestedTime, Nesting, Request,
+    RequestEnd, RequestId,
+};
 use sockscope_record::{Process, Protocol, Side};
-use sockscope_render::number::{apportion, percent};
+use sockscope_render::number::{apportion, percent, rounded};
 
 use crate::Report;
 use crate::order::place_name;
@@ -32,6 +36,8 @@ pub(crate) struct Waits<'a> {
     places: [u64; LedgerPart::ALL.len()],
     /// Where the answerer has most.
     slowest: Option<(&'a ConnectionAnalysis, u64)>,
+    /// Servers wait for other servers.
+    is_chain: bool,
 }
 
 impl<'a> Waits<'a> {
@@ -50,10 +56,11 @@ impl<'a> Waits<'a> {
             way_ns: 0,
             places: [0; LedgerPart::ALL.len()],
             slowest: None,
+            is_chain: !report.analysis.nesting.is_empty(),
         };
         let mut times: Vec<(u64, u64)> = Vec::new();
         for connection in report.connections() {
-            waits.add(connection, &mut times);
+            waits.add(connection, &report.analysis.nesting, &mut times);
         }
         times.sort_unstable();
         let mut done_ns = 0;
@@ -70,17 +77,22 @@ impl<'a> Waits<'a> {
         waits
     }
 
-    fn add(&mut self, connection: &'a ConnectionAnalysis, times: &mut Vec<(u64, u64)>) {
+    fn add(
+        &mut self,
+        connection: &'a ConnectionAnalysis,
+        nesting: &'a Nesting,
+        times: &mut Vec<(u64, u64)>,
+    ) {
         let (mut service_ns, mut way_ns) = (0u64, 0u64);
-        for request in &connection.requests.list {
+        for (request, time) in nested_times(connection, nesting) {
             let Some(total_ns) = request.total_ns() else { continue };
             times.push((request.asked_ns, request.ended_ns));
-            self.sum_ns = self.sum_ns.saturating_add(total_ns);
+            self.sum_ns = self.sum_ns.saturating_add(time.own_ns(total_ns));
             if self.longest.is_none_or(|(_, longest)| longest.total_ns() < Some(total_ns)) {
                 self.longest = Some((connection, request));
             }
             if let Some(parts) = request.parts() {
-                service_ns = service_ns.saturating_add(parts.service_ns);
+                service_ns = service_ns.saturating_add(time.own_ns(parts.service_ns));
                 way_ns = way_ns.saturating_add(parts.request_ns).saturating_add(parts.response_ns);
             }
         }
@@ -169,6 +181,9 @@ impl<'a> Waits<'a> {
         let side = self.slowest.and_then(|(connection, _)| connection.requests.asked_by);
         let side = if side == Some(Side::Server) { "client" } else { "server" };
         match self.answerer() {
+            Some(process) if self.is_chain => {
+                format!("to the servers, most of it to {} (pid {})", process.comm, process.pid)
+            }
             Some(process) => format!("to the {side} ({}, pid {})", process.comm, process.pid),
             None => format!("to the {side}"),
         }
@@ -204,6 +219,38 @@ impl<'a> Waits<'a> {
         let doubt = if is_mute { " Nothing is wrong if its datagrams want no answer." } else { "" };
         format!(" The longest request, {total} on connection {id}, {what}.{doubt}")
     }
+}
+
+/// The requests of a connection, each with the part of its service that nested requests have.
+fn nested_times<'a>(
+    connection: &'a ConnectionAnalysis,
+    nesting: &'a Nesting,
+) -> impl Iterator<Item = (&'a Request, NestedTime)> {
+    let own = connection.connection.id;
+    connection.requests.list.iter().zip(0u32..).map(move |(request, index)| {
+        (request, nesting.time_of(RequestId { connection: own, index }))
+    })
+}
+
+/// What callers waited for requests that were answered, and the part that was the answering programs' own time; of
+/// connections whose sides alternate.
+pub(crate) fn answered_ns(report: &Report<'_>) -> Option<(u64, u64)> {
+    let sum = |of: fn(&ExchangeSummary) -> &Distribution| {
+        let summaries = report.connections().filter_map(|it| it.exchanges.as_ref()).map(of);
+        rounded(summaries.map(|times| times.mean * times.count as f64).sum::<f64>())
+    };
+    let waited_ns = sum(|exchanges| &exchanges.total_ns)?;
+    let service_ns = sum(|exchanges| &exchanges.service_ns)?;
+    // A nested request has its own time, and so its parent has that no more.
+    let mut nested_ns = 0u64;
+    for connection in report.connections().filter(|it| it.exchanges.is_some()) {
+        for (request, time) in nested_times(connection, &report.analysis.nesting) {
+            if request.end == RequestEnd::Answered && !request.is_overlapped {
+                nested_ns = nested_ns.saturating_add(time.nested_ns).saturating_add(time.shared_ns);
+            }
+        }
+    }
+    Some((waited_ns.saturating_sub(nested_ns), service_ns.saturating_sub(nested_ns)))
 }
 
 /// Nanoseconds of the requests and responses of one connection, by who had them.

@@ -38,6 +38,7 @@ mod resent_segment;
 mod reset_unread;
 mod retransmission;
 mod send_buffer_limited;
+mod served;
 mod slow_reader;
 mod slow_service;
 mod small_writes;
@@ -51,6 +52,7 @@ mod udp_dropped;
 mod udp_receive_drop;
 mod udp_refused;
 mod unanswered;
+mod upstream_wait;
 mod writes;
 
 use std::cmp::Reverse;
@@ -59,9 +61,9 @@ use sockscope_record::Protocol;
 
 use self::facts::FlowFacts;
 use self::intervals::{Interval, Intervals};
-use crate::{ConnectionView, Finding, FlowView};
+use crate::{Analysis, ConnectionView, Finding, FindingId, FlowView};
 
-/// All findings of a connection, highest cost first.
+/// The findings of a connection that rest on its own records alone, highest cost first.
 pub(crate) fn find(view: &ConnectionView<'_>) -> Vec<Finding> {
     let of_opening = [accept_queue_full::find(view), syn_dropped::find(view)];
     let of_opening: Vec<_> = of_opening.into_iter().flatten().collect();
@@ -72,10 +74,33 @@ pub(crate) fn find(view: &ConnectionView<'_>) -> Vec<Finding> {
     findings
         .extend([connection_refused::find(view), reset_unread::find(view)].into_iter().flatten());
     findings.extend(stop_and_wait::find(view));
-    findings.extend(slow_service::find(view));
     findings.extend(unanswered::find(view));
-    findings.sort_by_key(|finding| (Reverse(finding.cost_ns), finding.flow, finding.id));
+    by_cost(&mut findings);
     findings
+}
+
+/// Adds the findings that rest on requests of several connections, and takes away those that are only their effect.
+pub(crate) fn find_across(analysis: &mut Analysis) {
+    let found = analysis.connections.iter().map(|connection| {
+        let waits = upstream_wait::find(analysis, connection);
+        let is_effect = |finding: &Finding| {
+            finding.id == FindingId::Unanswered
+                && upstream_wait::explains(analysis, connection, &finding.times)
+        };
+        let kept: Vec<bool> = connection.findings.iter().map(|one| !is_effect(one)).collect();
+        (kept, [slow_service::find(analysis, connection), waits])
+    });
+    let found: Vec<_> = found.collect();
+    for (connection, (kept, found)) in analysis.connections.iter_mut().zip(found) {
+        let mut kept = kept.into_iter();
+        connection.findings.retain(|_| kept.next().unwrap_or(true));
+        connection.findings.extend(found.into_iter().flatten());
+        by_cost(&mut connection.findings);
+    }
+}
+
+fn by_cost(findings: &mut [Finding]) {
+    findings.sort_by_key(|finding| (Reverse(finding.cost_ns), finding.flow, finding.id));
 }
 
 /// The rules of one flow in order of precedence. An earlier rule takes time away from a later one
@@ -122,7 +147,7 @@ fn times(finding: &Finding) -> impl Iterator<Item = Interval> {
 mod tests {
     use std::path::Path;
 
-    use crate::FindingId;
+    use super::*;
 
     /// `FindingId::ALL` and docs/findings/ name the same findings.
     #[test]

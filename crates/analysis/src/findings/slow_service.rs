@@ -1,76 +1,66 @@
 //! `slow-service`: the answering program has most of the time of a long request.
 //!
 //! Its time is that from the read which took the last byte of the request to the first byte of the response, and the
-//! pauses within the response in which all was read. What the program does then is not recorded: it computes, sleeps,
-//! waits for a lock, a disk or a server of its own. Long pauses are those of a subscription, whose answerer has
-//! nothing to say.
+//! pauses within the response in which all was read. Time in which it waits for requests of its own is not: that is
+//! `upstream-wait`. What the program does then is not recorded: it computes, sleeps, waits for a lock, a disk or a
+//! server whose connection is not in the trace. Long pauses are those of a subscription, whose answerer has nothing to
+//! say.
 
-use sockscope_record::Side;
+use sockscope_record::{Connection, Side};
 
 use super::language;
 use super::phrasing::{self, Notes};
-use crate::ranges::{Range, total, union};
-use crate::{ConnectionView, Finding, FindingId, Request, RequestEnd, SeenEnds};
+use super::served::Served;
+use crate::ranges::{Range, minus, total, union};
+use crate::{Analysis, ConnectionAnalysis, Finding, FindingId, NestedTime, SeenEnds};
 
 /// Service is at least half of what the caller waited.
 const SERVICE_DIVISOR: u64 = 2;
 
-/// One long request: the answerer's time, and between which times that was.
-struct Slow<'a> {
-    request: &'a Request,
-    service_ns: u64,
-    times: Range,
-}
-
-pub(super) fn find(view: &ConnectionView<'_>) -> Option<Finding> {
-    let asker = view.requests.asked_by?;
-    let slow: Vec<Slow<'_>> = view.requests.list.iter().filter_map(slow).collect();
-    let worst = slow.iter().max_by_key(|one| one.service_ns)?;
+pub(super) fn find(analysis: &Analysis, connection: &ConnectionAnalysis) -> Option<Finding> {
+    let asker = connection.requests.asked_by?;
+    let slow: Vec<Served<'_>> = Served::all(analysis, connection).filter(is_slow).collect();
+    let worst = slow.iter().max_by_key(|one| one.own_ns())?;
     let (answerer, direction) = (asker.other(), asker.sends());
-    let times = union(&slow.iter().map(|one| one.times).collect::<Vec<_>>(), &[]);
-    let service_ns = slow.iter().map(|one| one.service_ns).fold(0, u64::saturating_add);
+    let times: Vec<Range> = slow.iter().flat_map(times).collect();
+    let times = union(&times, &[]);
+    let own_ns = slow.iter().map(Served::own_ns).fold(0, u64::saturating_add);
     let mut notes = Notes::default();
     for one in &slow {
         note(&mut notes, one, answerer);
     }
     Some(Finding {
         id: FindingId::SlowService,
-        flow: view.store.connection.id.flow(direction),
+        flow: connection.connection.id.flow(direction),
         side: answerer,
         count: slow.len() as u64,
-        cost_ns: service_ns.min(total(&times)),
+        cost_ns: own_ns.min(total(&times)),
         times,
-        summary: summary(view, &slow, worst, [asker, answerer]),
+        summary: summary(&connection.connection, &slow, worst, [asker, answerer]),
         evidence: notes.into_evidence(),
-        fix: fix(view, answerer),
+        fix: fix(&connection.connection, &slow, answerer),
     })
 }
 
-fn slow(request: &Request) -> Option<Slow<'_>> {
-    if request.end != RequestEnd::Answered || request.is_subscription() {
-        return None;
-    }
-    let service_ns = request.service_ns()?;
-    let waited_ns = request.total_ns().unwrap_or(service_ns);
-    let is_slow =
-        waited_ns >= Request::LONG_NS && service_ns.saturating_mul(SERVICE_DIVISOR) >= waited_ns;
-    let heard_ns = request.heard.ns().or(request.answered.ns())?;
-    let until_ns = match request.pause_ns {
-        0 => request.answered.ns()?,
-        _ => request.ended_ns,
-    };
-    is_slow.then_some(Slow { request, service_ns, times: (heard_ns.min(until_ns), until_ns) })
+fn is_slow(one: &Served<'_>) -> bool {
+    let is_of_service =
+        one.is_answered() && one.request.answered.ns().is_some() && !one.request.is_subscription();
+    is_of_service && one.is_long() && one.own_ns().saturating_mul(SERVICE_DIVISOR) >= one.waited_ns
+}
+
+/// The service without the waits for other servers.
+fn times(one: &Served<'_>) -> Vec<Range> {
+    minus(&[one.window], &one.nested)
 }
 
 fn summary(
-    view: &ConnectionView<'_>,
-    slow: &[Slow<'_>],
-    worst: &Slow<'_>,
+    connection: &Connection,
+    slow: &[Served<'_>],
+    worst: &Served<'_>,
     [asker, answerer]: [Side; 2],
 ) -> String {
-    let connection = &view.store.connection;
     let who = phrasing::who(connection, answerer);
-    let service = phrasing::time(worst.service_ns);
+    let own = phrasing::time(worst.own_ns());
     let caller = phrasing::program(connection, asker);
     let of = match (worst.request.seen, worst.request.total_ns()) {
         (SeenEnds::Both, Some(total_ns)) => {
@@ -83,40 +73,49 @@ fn summary(
         true => "most of it in pauses within its response".to_owned(),
         false => format!("from reading the request ({bytes}) to its first byte of response"),
     };
+    let without = match worst.service_ns - worst.own_ns() {
+        0 => String::new(),
+        ns => {
+            format!(", without the {} that it waited for servers of its own", phrasing::time(ns))
+        }
+    };
     match slow.len() {
-        1 => format!("The {who} took {service}{of}: {what}."),
+        1 => format!("The {who} took {own}{of}: {what}{without}."),
         more => {
-            let median = phrasing::spread(slow.iter().map(|one| one.service_ns));
+            let median = phrasing::spread(slow.iter().map(Served::own_ns));
             format!(
-                "The {who} took {median} for {more} long requests; of the longest {service}{of}: {what}."
+                "The {who} took {median} for {more} long requests; of the longest {own}{of}: {what}{without}."
             )
         }
     }
 }
 
-fn fix(view: &ConnectionView<'_>, answerer: Side) -> String {
-    let processes = &view.store.connection.processes;
-    let process = processes.iter().find(|process| process.side == answerer);
+fn fix(connection: &Connection, slow: &[Served<'_>], answerer: Side) -> String {
+    let process = connection.processes.iter().find(|process| process.side == answerer);
     let Some(process) = process else {
         return format!("In the {}: find what it does then, on its own host.", answerer.name());
     };
-    format!(
-        "See what {} does then: {}. If it waits for a server of its own, record that connection too.",
-        process.comm,
-        language::watch(process)
-    )
+    let watch = language::watch(process);
+    // Where it asks servers whose connections were recorded, their time is not in this finding.
+    match slow.iter().any(|one| one.time != NestedTime::default()) {
+        true => format!("See what {} does then: {watch}.", process.comm),
+        false => format!(
+            "See what {} does then: {watch}. If it waits for a server of its own, record that connection too.",
+            process.comm,
+        ),
+    }
 }
 
-fn note(notes: &mut Notes, one: &Slow<'_>, answerer: Side) {
-    let Slow { request, service_ns, times } = one;
-    notes.add(times.0, || {
+fn note(notes: &mut Notes, one: &Served<'_>, answerer: Side) {
+    let request = one.request;
+    notes.add(one.window.0, || {
         let bytes = phrasing::counted(request.request_bytes, "byte");
         format!("the {} has read the request of {bytes}", answerer.name())
     });
     let Some(answered_ns) = request.answered.ns() else { return };
     notes.add(answered_ns, || {
-        let service = phrasing::time(*service_ns);
-        format!("it begins its response; its own time is {service} in all")
+        let own = phrasing::time(one.own_ns());
+        format!("it begins its response; its own time is {own} in all")
     });
 }
 
@@ -124,8 +123,8 @@ fn note(notes: &mut Notes, one: &Slow<'_>, answerer: Side) {
 mod tests {
     use insta::assert_snapshot;
 
-    use crate::findings::testing::found_in;
-    use crate::testing;
+    use crate::findings::testing::{found_across, found_in};
+    use crate::testing::{self, call};
     use sockscope_record::{Connection, Process, Side};
 
     fn found(text: &str) -> String {
@@ -173,5 +172,19 @@ mod tests {
         let message = |n: u64| format!(" | {}ms <1-8 +10", 2 + n * 3_000);
         let text = (0..5).fold("1ms 1-8 +79".to_owned(), |text, n| text + &message(n));
         assert_snapshot!(found(&text), @"");
+    }
+
+    #[test]
+    fn a_service_that_asks_others_has_its_own_time_alone() {
+        let asked = call([100, 120, 500_000, 500_020], [7, 8]);
+        let upstream = call([150, 170, 100_300, 100_320], [8, 9]);
+        let both = [("7 > 8", asked.clone()), ("8 > 9", upstream)];
+        assert_snapshot!(found_across(&both), @r"
+        1 slow-service @server 1x 400 ms: The server (p8, pid 8) took 400 ms of the 500 ms that p7 waited: from reading the request (50 bytes) to its first byte of response, without the 100 ms that it waited for servers of its own.
+        2 slow-service @server 1x 100 ms: The server (p9, pid 9) took 100 ms of the 100 ms that p8 waited: from reading the request (50 bytes) to its first byte of response.
+        ");
+        let upstream = call([150, 170, 300_300, 300_320], [8, 9]);
+        let said = found_across(&[("7 > 8", asked), ("8 > 9", upstream)]);
+        assert!(!said.contains("1 slow-service"), "{said}");
     }
 }

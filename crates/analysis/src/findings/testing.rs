@@ -8,7 +8,7 @@ use sockscope_record::{Connection, Direction, Process, Protocol, Record, Side, S
 use crate::openings::{Established, Openings};
 use crate::outcome;
 use crate::record_loss_times::Losses;
-use crate::testing::{connection, records, time_ns};
+use crate::testing::{analyze_all, connection, records, time_ns};
 use crate::{
     AckSummary, Analyzer, AtLeast, BurstSummary, ConnectionAnalysis, ConnectionStore,
     ConnectionView, Conversation, Distribution, DropReasons, ExchangeSummary, FlowAnalysis,
@@ -71,6 +71,16 @@ pub(super) fn repeat(count: u64, period: &str, entry: impl Fn(&str) -> String) -
 pub(super) fn found_in(connection: &ConnectionAnalysis) -> String {
     let lines: Vec<_> = connection.findings.iter().map(line).collect();
     lines.join("\n")
+}
+
+/// What the rules find in several connections, as [`analyze_all`] takes them: a line each, with the connection.
+pub(super) fn found_across<T: AsRef<str>>(connections: &[(&str, T)]) -> String {
+    let analysis = analyze_all(connections);
+    let lines = analysis.connections.iter().flat_map(|connection| {
+        let id = connection.connection.id.0;
+        connection.findings.iter().map(move |finding| format!("{id} {}", line(finding)))
+    });
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 fn line(finding: &crate::Finding) -> String {

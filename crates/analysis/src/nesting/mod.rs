@@ -22,8 +22,8 @@ pub use self::links::{Certainty, NestedTime, Nesting, RequestId, RequestLink};
 use self::parties::Parties;
 use crate::Requests;
 
-/// Finds which requests are nested in which. The connections come by id.
-pub(crate) fn find<'a>(
+/// Finds which requests are nested in which. The connections are in order of their numbers.
+pub fn nest_requests<'a>(
     connections: impl Iterator<Item = (&'a Connection, &'a Requests)>,
 ) -> Nesting {
     let parties = Parties::new(connections.collect());

@@ -71,7 +71,7 @@ fn trace(calls: &[Call]) -> (Vec<(Connection, Requests)>, BTreeMap<u32, u32>) {
 }
 
 fn nesting(trace: &[(Connection, Requests)]) -> Nesting {
-    find(trace.iter().map(|(connection, requests)| (connection, requests)))
+    nest_requests(trace.iter().map(|(connection, requests)| (connection, requests)))
 }
 
 proptest! {

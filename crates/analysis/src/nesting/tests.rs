@@ -1,40 +1,12 @@
-//! Nested requests of small traces. A connection is a line `CLIENT > SERVER`, each with the number of its process, and
-//! its records. Requests are named `CONNECTION.NUMBER`, both from 1 on. Times are microseconds.
-
-use insta::assert_snapshot;
-use sockscope_record::{Connection, ConnectionId, Process, Record, Side};
+//! Nested requests of small traces, as `analyze_all` takes them. Requests are named `CONNECTION.NUMBER`, both from 1 on. Times are microseconds.
 
 use super::*;
-use crate::{Analysis, Analyzer, TraceFacts, testing};
-
-/// Several processes of one side are apart by commas.
-fn connection(id: u32, ends: &str) -> Connection {
-    let (client, server) = ends.split_once('>').expect("two ends");
-    let side = |text: &str, side| {
-        let pids = text.split(',').filter_map(|pid| pid.trim().parse().ok());
-        pids.map(|pid| Process { pid, comm: format!("p{pid}"), side }).collect::<Vec<_>>()
-    };
-    let processes = [side(client, Side::Client), side(server, Side::Server)].concat();
-    Connection { id: ConnectionId(id), processes, ..testing::connection(id) }
-}
-
-fn analyzed(connections: &[(&str, &str)]) -> Analysis {
-    let mut analyzer = Analyzer::new();
-    for (id, (ends, text)) in (1..).zip(connections) {
-        analyzer.connection(connection(id, ends));
-        let own = |record: Record| Record {
-            flow: ConnectionId(id).flow(record.flow.direction()),
-            ..record
-        };
-        let records: Vec<Record> = testing::records(text).into_iter().map(own).collect();
-        analyzer.push(&records);
-    }
-    analyzer.finish(TraceFacts::default())
-}
+use crate::testing::{analyze_all, call};
+use insta::assert_snapshot;
 
 /// The links, then the division of each service that is not all its answerer's own.
 fn nested(connections: &[(&str, &str)]) -> String {
-    let analysis = analyzed(connections);
+    let analysis = analyze_all(connections);
     let name = |id: RequestId| format!("{}.{}", id.connection.0, id.index + 1);
     let links = analysis.nesting.links().iter().map(|link| {
         assert_eq!(analysis.nesting.parent_of(link.child), Some(link));
@@ -57,15 +29,6 @@ fn nested(connections: &[(&str, &str)]) -> String {
         }
     }
     lines.join("\n")
-}
-
-/// A call, as `ASKED READ ANSWERED READ` with the threads of the asker and of the answerer.
-fn call(times: [u64; 4], [asker, answerer]: [u32; 2]) -> String {
-    let [asked, heard, answered, ended] = times;
-    format!(
-        "{asked}us 1-7 +50 thread={asker} | {heard}us 8 +50 thread={answerer} |
-         {answered}us <1-7 +90 thread={answerer} | {ended}us <8 +90 thread={asker}"
-    )
 }
 
 #[test]

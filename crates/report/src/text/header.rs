@@ -4,11 +4,10 @@ use std::cmp::Reverse;
 use std::io;
 
 use sockscope_analysis::{
-    ConnectionAnalysis, Distribution, DropCount, ExchangeSummary, Finding, FindingId, FlowAnalysis,
-    LedgerPart, TraceFacts,
+    ConnectionAnalysis, DropCount, Finding, FindingId, FlowAnalysis, LedgerPart, TraceFacts,
 };
 use sockscope_record::{ConnectionId, FlowId};
-use sockscope_render::number::{count, counted, percent_of, rounded};
+use sockscope_render::number::{count, counted, percent_of};
 use sockscope_render::style::Tone;
 
 use super::calls::drop_reason;
@@ -21,7 +20,7 @@ use crate::order::{
     self, FindingTotal, VERDICT_SHARE_DIVISOR, is_all_udp, is_under_way, is_verdicts_share,
     ledger_sum, place_name,
 };
-use crate::waits::Waits;
+use crate::waits::{self, Waits};
 
 pub(super) fn write(report: &Report<'_>, page: &mut Page<'_>) -> io::Result<()> {
     write_origin(report, page)?;
@@ -165,7 +164,7 @@ fn is_known(report: &Report<'_>) -> bool {
 
 /// Whether the cost of a finding is what callers waited.
 fn is_wait(total: &FindingTotal<'_>) -> bool {
-    matches!(total.id, FindingId::SlowService | FindingId::Unanswered)
+    matches!(total.id, FindingId::SlowService | FindingId::Unanswered | FindingId::UpstreamWait)
 }
 
 /// The words of a finding whose cost is what callers waited, and whom else it held up.
@@ -173,6 +172,8 @@ fn waited(report: &Report<'_>, total: &FindingTotal<'_>, page: &Page<'_>) -> Str
     let (name, summary) = (total.id.name(), total.worst.summary.trim_end_matches('.'));
     let id = total.worst_in.connection.id.0;
     let more = match total.connections {
+        // Its sentence names the connections.
+        _ if total.id == FindingId::UpstreamWait => ".".to_owned(),
         1 => format!(", on connection {id}."),
         more => format!(
             ", on connection {id}. On {} connections together {}.",
@@ -575,12 +576,8 @@ fn without_traffic(report: &Report<'_>) -> &'static str {
 /// What to say where callers wait for the program that answers, and not for the sockets: at least
 /// half of the time of all exchanges was service, and more than the verdict has cost.
 fn served(report: &Report<'_>, verdict_ns: u64, page: &Page<'_>) -> Option<String> {
-    let sum = |of: fn(&ExchangeSummary) -> &Distribution| {
-        let summaries = report.connections().filter_map(|it| it.exchanges.as_ref()).map(of);
-        summaries.map(|times| times.mean * times.count as f64).sum::<f64>()
-    };
-    let service_ns = rounded(sum(|exchanges| &exchanges.service_ns))?;
-    let calls_ns = rounded(sum(|exchanges| &exchanges.total_ns)).filter(|ns| *ns > 0)?;
+    let (calls_ns, service_ns) =
+        waits::answered_ns(report).filter(|(calls_ns, _)| *calls_ns > 0)?;
     (service_ns > verdict_ns && service_ns.saturating_mul(2) >= calls_ns).then(|| {
         let share = percent_of(service_ns, calls_ns);
         let calls = page.time(calls_ns);

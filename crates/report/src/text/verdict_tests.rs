@@ -5,7 +5,7 @@ use sockscope_record::{FlowId, Protocol};
 
 use super::*;
 use crate::Options;
-use crate::fixture::{fixed, many, slow_calls, stall, written};
+use crate::fixture::{fixed, many, nested_calls, slow_calls, stall, written};
 
 /// The report in one line.
 fn said(analysis: &Analysis) -> String {
@@ -164,6 +164,33 @@ fn a_slow_server_is_the_verdict_with_the_callers_that_it_held_up() {
         ..stall().connections[0].findings[0].clone()
     }];
     insta::assert_snapshot!(verdict_and_next(&analysis), @"verdict slow-service: The server (python3, pid 4712) took 2.00 s of the 2.00 s that curl waited, on connection 1. Meanwhile callers waited on 1 other connection to the same server, up to 2.00 s. next See what python3 does then.");
+}
+
+#[test]
+fn the_time_of_a_chain_of_requests_is_that_of_its_last_server() {
+    insta::assert_snapshot!(verdict_and_next(&nested_calls()), @"verdict no known cause; the 300 ms that callers waited went 96.7 % to the servers, most of it to postgres (pid 10), 3.3 % to network and kernel. next see what postgres does from request to response: strace -f -r -p 10, perf trace -p 10.");
+}
+
+#[test]
+fn a_proxy_that_waits_is_the_verdict_only_where_no_finding_has_its_time() {
+    let mut analysis = nested_calls();
+    let finding = |id, cost_ns| Finding {
+        id,
+        cost_ns,
+        times: vec![(1, 1 + cost_ns)],
+        summary: "Of the 300 ms that curl waited, the server waited 298 ms.".to_owned(),
+        ..stall().connections[0].findings[0].clone()
+    };
+    analysis.connections[0].findings = vec![finding(FindingId::UpstreamWait, 298_000_000)];
+    let named = |analysis: &Analysis| {
+        let verdict = verdict(analysis);
+        verdict.split([' ', ':']).nth(1).unwrap_or_default().to_owned()
+    };
+    assert_eq!(named(&analysis), "upstream-wait", "{}", verdict(&analysis));
+    analysis.connections[2].findings = vec![finding(FindingId::SlowService, 100_000_000)];
+    assert_eq!(named(&analysis), "upstream-wait", "{}", verdict(&analysis));
+    analysis.connections[2].findings = vec![finding(FindingId::SlowService, 200_000_000)];
+    assert_eq!(named(&analysis), "slow-service", "{}", verdict(&analysis));
 }
 
 /// The verdict and what to try next.
