@@ -8,6 +8,7 @@ mod connection;
 mod escaped;
 mod flow;
 mod number;
+mod request_tree;
 mod requests;
 #[cfg(test)]
 mod schema;
@@ -18,9 +19,11 @@ use std::io;
 use serde::Serialize;
 use serde::ser::{SerializeSeq, Serializer};
 
+use crate::request_tree::Branch;
 use crate::{Format, Report, ReportError};
 use connection::ConnectionView;
 use escaped::Escaped;
+use request_tree::BranchView;
 use trace::TraceView;
 
 /// The schema's name and version: goes up when a field changes its meaning or goes away, not when
@@ -47,6 +50,8 @@ struct ReportView<'r, 'a> {
     #[cfg_attr(test, schemars(extend("const" = SCHEMA)))]
     schema: &'static str,
     trace: TraceView<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    slowest_nested: Option<BranchView<'a>>,
     #[cfg_attr(test, schemars(with = "Vec<ConnectionView<'static>>"))]
     connections: ConnectionsView<'r, 'a>,
 }
@@ -54,7 +59,8 @@ struct ReportView<'r, 'a> {
 impl<'r, 'a> ReportView<'r, 'a> {
     fn new(report: &'r Report<'a>) -> Self {
         let (trace, connections) = (TraceView::new(report), ConnectionsView(report));
-        Self { schema: SCHEMA, trace, connections }
+        let slowest_nested = Branch::slowest(report).map(|slowest| BranchView::new(&slowest));
+        Self { schema: SCHEMA, trace, slowest_nested, connections }
     }
 }
 

@@ -16,6 +16,7 @@ mod filter;
 mod json;
 mod order;
 pub mod plot;
+mod request_tree;
 mod show;
 mod text;
 mod times;

@@ -9,6 +9,7 @@ mod closing;
 mod connection;
 mod findings;
 mod header;
+mod nested;
 pub(crate) mod page;
 mod path;
 mod recorded;
@@ -34,6 +35,7 @@ impl Format for Text {
         }
         header::write(report, &mut page)?;
         totals::write(report, totals::SERVERS_MAX, &mut page)?;
+        nested::write(report, &mut page)?;
         let lead = header::lead(report).map(|lead| lead.connection);
         let ranked = order::by_importance(report, lead);
         let (detailed, rest) = ranked.split_at(ranked.len().min(report.options.detailed));

@@ -8,7 +8,7 @@ use sockscope_analysis::Analysis;
 use super::*;
 use crate::Options;
 use crate::fixture::{
-    absurd, empty, hostile, many, slow_calls, stall, unknown_everything, written,
+    absurd, empty, hostile, many, nested_calls, slow_calls, stall, unknown_everything, written,
 };
 
 fn json(analysis: &Analysis) -> Value {
@@ -38,6 +38,21 @@ fn the_report_has_the_keys_of_its_schema() {
          InputEnqueue InputDequeue ReceiveEnqueue ReceiveDequeue",
     );
     has_keys(&report["trace"]["points"]["SendEnqueue"], "records missed cost_ns_mean");
+}
+
+#[test]
+fn requests_that_wait_for_others_are_a_tree() {
+    let report = json(&nested_calls());
+    let slowest = &report["slowest_nested"];
+    has_keys(
+        slowest,
+        "connections server pid comm nested_by count asked_ns total_ns own_ns nested_ns shared_ns
+         transit_ns nested",
+    );
+    assert_eq!((&slowest["comm"], &slowest["nested_by"]), (&"nginx".into(), &Value::Null));
+    let store = &slowest["nested"][0]["nested"][0];
+    assert_eq!((&store["comm"], &store["nested_by"]), (&"postgres".into(), &"thread".into()));
+    assert_eq!((&store["count"], &store["own_ns"]), (&3.into(), &264_000_000.into()));
 }
 
 #[test]

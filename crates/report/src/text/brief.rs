@@ -11,7 +11,7 @@ use sockscope_render::number::counted;
 
 use super::header::Lead;
 use super::page::Page;
-use super::{bar, calls, closing, connection, header, totals};
+use super::{bar, calls, closing, connection, header, nested, totals};
 use crate::{Report, order};
 
 /// Lines of a report, as far as the words of the verdict leave room.
@@ -47,8 +47,10 @@ pub(super) fn write(report: &Report<'_>, page: &mut Page<'_>) -> io::Result<()> 
     let end = Piece::of(report, |page| write_end(report, ranked.len(), page))?;
     let totals = Piece::of(report, |page| totals::write(report, SERVERS_MAX, page))?;
     page.append(&totals.text, totals.lines)?;
+    let nested = Piece::of(report, |page| nested::write(report, page))?;
     let conservation = Piece::of(report, |page| closing::write_conservation(report, page))?;
-    for piece in connection_pieces(report, shown, lead)?.into_iter().chain([conservation]) {
+    let connection = connection_pieces(report, shown, lead)?;
+    for piece in [nested].into_iter().chain(connection).chain([conservation]) {
         if page.lines() + piece.lines + end.lines <= LINES_MAX {
             page.append(&piece.text, piece.lines)?;
         }
