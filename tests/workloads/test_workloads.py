@@ -106,6 +106,16 @@ class Datagrams(unittest.TestCase):
             self.assertEqual(said["server"]["reads"] == 60, not offload)
 
 
+class Nested(unittest.TestCase):
+    def test_every_call_through_the_chain_is_answered(self):
+        said = facts("nested.py", "chain", "--calls", "3", "--store-ms", "1", "--service-ms", "1")
+        self.assertEqual(said["answered"], 3)
+        self.assertEqual(len({said[name]["pid"] for name in ("proxies", "serves", "stores")}), 3)
+        for how in ((), ("--batch",)):
+            said = facts("nested.py", "queries", "--queries", "5", "--store-ms", "1", *how)
+            self.assertEqual(said["answered"], 1)
+
+
 class Apart(unittest.TestCase):
     def test_the_ends_run_as_programs_of_their_own(self):
         command = [sys.executable, "-B", str(FOLDER / "rpc.py"), "--role", "server"]

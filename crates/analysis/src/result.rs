@@ -472,6 +472,8 @@ pub enum FindingId {
     SlowService,
     /// The answering program waits for requests of its own.
     UpstreamWait,
+    /// Many small requests to one server, one after the other, answer one.
+    NPlusOne,
     /// A request arrived and was not answered.
     Unanswered,
     /// The listening socket has no room for another connection.
@@ -508,6 +510,7 @@ named! {
         UdpReceiveDrop => "udp-receive-drop",
         SlowService => "slow-service",
         UpstreamWait => "upstream-wait",
+        NPlusOne => "n-plus-one",
         Unanswered => "unanswered",
         AcceptQueueFull => "accept-queue-full",
         SynDropped => "syn-dropped",

@@ -29,6 +29,7 @@ mod interface_queue_limited;
 mod intervals;
 mod language;
 mod late_wakeup;
+mod n_plus_one;
 mod nagle_delayed_ack;
 mod phrasing;
 mod reads;
@@ -82,19 +83,23 @@ pub(crate) fn find(view: &ConnectionView<'_>) -> Vec<Finding> {
 /// Adds the findings that rest on requests of several connections, and takes away those that are only their effect.
 pub(crate) fn find_across(analysis: &mut Analysis) {
     let found = analysis.connections.iter().map(|connection| {
-        let waits = upstream_wait::find(analysis, connection);
-        let is_effect = |finding: &Finding| {
-            finding.id == FindingId::Unanswered
-                && upstream_wait::explains(analysis, connection, &finding.times)
+        let is_effect = |finding: &Finding| match finding.id {
+            FindingId::Unanswered => upstream_wait::explains(analysis, connection, &finding.times),
+            _ => false,
         };
         let kept: Vec<bool> = connection.findings.iter().map(|one| !is_effect(one)).collect();
-        (kept, [slow_service::find(analysis, connection), waits])
+        let found = [
+            slow_service::find(analysis, connection),
+            upstream_wait::find(analysis, connection),
+            n_plus_one::find(analysis, connection),
+        ];
+        (kept, found.into_iter().flatten().collect::<Vec<_>>())
     });
     let found: Vec<_> = found.collect();
     for (connection, (kept, found)) in analysis.connections.iter_mut().zip(found) {
         let mut kept = kept.into_iter();
         connection.findings.retain(|_| kept.next().unwrap_or(true));
-        connection.findings.extend(found.into_iter().flatten());
+        connection.findings.extend(found);
         by_cost(&mut connection.findings);
     }
 }

@@ -1,10 +1,12 @@
 //! `upstream-wait`: a program answers late because it waits for requests of its own.
 //!
 //! A consequence: the time is that of another server, or of the path to it, which the sentence names. There stands the
-//! finding with the cause, if there is one, and there the time counts.
+//! finding with the cause, if there is one, and there the time counts. Many small requests are `n-plus-one`, which is
+//! the program's own cause.
 
 use sockscope_record::{Connection, Side};
 
+use super::n_plus_one;
 use super::phrasing::{self, Notes};
 use super::served::{Leaf, Served, Upstream, leaf, upstreams};
 use crate::ranges::{Range, total, union};
@@ -15,7 +17,9 @@ const NESTED_DIVISOR: u64 = 2;
 
 pub(super) fn find(analysis: &Analysis, connection: &ConnectionAnalysis) -> Option<Finding> {
     let asker = connection.requests.asked_by?;
-    let waits: Vec<Served<'_>> = Served::all(analysis, connection).filter(waits).collect();
+    let waits = Served::all(analysis, connection).filter(waits);
+    let waits = waits.filter(|one| !n_plus_one::explains(analysis, one));
+    let waits: Vec<Served<'_>> = waits.collect();
     let worst = waits.iter().max_by_key(|one| one.time.nested_ns)?;
     let upstreams = upstreams(analysis, worst.id);
     let first = upstreams.first()?;

@@ -28,6 +28,7 @@ mod killed;
 mod last_trace;
 mod low_mark;
 mod missed;
+mod nested;
 mod one_connection;
 mod programs;
 mod readers;

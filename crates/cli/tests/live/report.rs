@@ -18,6 +18,11 @@ impl Report {
         &self.0["trace"]
     }
 
+    /// The slowest request with nested ones.
+    pub fn slowest_nested(&self) -> &Value {
+        &self.0["slowest_nested"]
+    }
+
     /// All connections, in order.
     pub fn connections(&self) -> &[Value] {
         self.0["connections"].as_array().expect("the schema has connections")

@@ -138,7 +138,8 @@ fn write_verdict(report: &Report<'_>, page: &mut Page<'_>) -> io::Result<()> {
         page.labelled("next", &first.worst.fix, Tone::Strong)?;
         return write_others(&totals, page);
     }
-    let costs_most = totals.iter().all(|other| other.cost_ns <= first.cost_ns);
+    let mut causes = totals.iter().filter(|other| !other.id.is_consequence());
+    let costs_most = causes.all(|other| other.cost_ns <= first.cost_ns);
     page.labelled("verdict", &costliest(report, &first, costs_most, page), Tone::Bad)?;
     page.labelled("why", &first.worst.summary, Tone::Plain)?;
     page.labelled("fix", &first.worst.fix, Tone::Strong)?;
@@ -149,8 +150,14 @@ fn write_verdict(report: &Report<'_>, page: &mut Page<'_>) -> io::Result<()> {
     let held = || totals.iter().find(is_held).map(|total| waited(report, total, page));
     let dropped = dropped.or_else(held);
     let more = dropped.or_else(|| writer_away(report, first.cost_ns, page));
-    let more = more.or_else(|| served(report, first.cost_ns, page));
-    if let Some(more) = more.or_else(|| elsewhere(report, first.cost_ns, page)) {
+    // The verdict itself says what the callers waited for: the same time has no other cause.
+    let is_of_callers = first.id == FindingId::NPlusOne;
+    let of_callers = || {
+        let served = served(report, first.cost_ns, page);
+        served.or_else(|| elsewhere(report, first.cost_ns, page))
+    };
+    let more = if is_of_callers { more } else { more.or_else(of_callers) };
+    if let Some(more) = more {
         page.labelled("but", &more, Tone::Strong)?;
     }
     write_others(&totals, page)

@@ -68,7 +68,7 @@ fn add_lines(branch: &Branch<'_>, depth: usize, page: &Page<'_>, lines: &mut Vec
     }
 }
 
-/// As `postgres (pid 10) 3×, connection 3, same thread`.
+/// As `postgres (pid 10) 3×, connection 3, by thread`.
 fn words(branch: &Branch<'_>, page: &Page<'_>) -> String {
     let server = match branch.answerer() {
         Some(process) => format!("{} (pid {})", process.comm, process.pid),
@@ -86,8 +86,8 @@ fn words(branch: &Branch<'_>, page: &Page<'_>) -> String {
     };
     let nested = match branch.certainty {
         None => "",
-        Some(Certainty::Thread) => ", same thread",
-        Some(Certainty::Process) => ", same process",
+        Some(Certainty::Thread) => ", by thread",
+        Some(Certainty::Process) => ", by process",
     };
     let shared_ns = branch.times.map_or(0, |times| times.shared_ns);
     let shared = match shared_ns {
@@ -115,8 +115,8 @@ mod tests {
         insta::assert_snapshot!(tree(&Options::default()), @"
            total      own  transit  slowest request with nested ones, asked at +0.000000 s
           300 ms  2.00 ms  2.00 ms  curl → nginx (pid 8), connection 1
-          296 ms  24.0 ms  2.00 ms  └ python3 (pid 9), connection 2, same thread
-          270 ms   264 ms  6.00 ms    └ postgres (pid 10) 3×, connection 3, same thread
+          296 ms  24.0 ms  2.00 ms  └ python3 (pid 9), connection 2, by thread
+          270 ms   264 ms  6.00 ms    └ postgres (pid 10) 3×, connection 3, by thread
         ");
     }
 
@@ -125,8 +125,8 @@ mod tests {
         insta::assert_snapshot!(tree(&Options { charset: Charset::Ascii, ..Options::default() }), @"
            total      own  transit  slowest request with nested ones, asked at +0.000000 s
           300 ms  2.00 ms  2.00 ms  curl -> nginx (pid 8), connection 1
-          296 ms  24.0 ms  2.00 ms  `- python3 (pid 9), connection 2, same thread
-          270 ms   264 ms  6.00 ms    `- postgres (pid 10) 3x, connection 3, same thread
+          296 ms  24.0 ms  2.00 ms  `- python3 (pid 9), connection 2, by thread
+          270 ms   264 ms  6.00 ms    `- postgres (pid 10) 3x, connection 3, by thread
         ");
     }
 

@@ -1,0 +1,193 @@
+//! `n-plus-one`: one request is answered by many small ones to the same server, one after the other.
+//!
+//! As of a page that asks for a list, and then for each of its rows. The time is that of so many round trips.
+
+use sockscope_record::statistics::percentile;
+use sockscope_record::{Connection, Side};
+
+use super::phrasing::{self, Notes};
+use super::served::{Served, Upstream, open_ns, upstreams};
+use crate::ranges::{Range, intersection, total, union};
+use crate::{Analysis, ConnectionAnalysis, Finding, FindingId, Request};
+
+/// To set up a connection, log in and ask takes fewer.
+const COUNT_MIN: usize = 10;
+
+/// They have at least half of what the caller waited.
+const WAITED_DIVISOR: u64 = 2;
+
+/// One in so many may overlap another one.
+const OVERLAP_DIVISOR: usize = 10;
+
+/// What a sender may send at once on a new connection: ten segments of 1,460 bytes (RFC 6928 §2). A message of this
+/// size takes one round trip, and a larger one carries bulk data.
+const SMALL_BYTES_MAX: u64 = 14_600;
+
+/// The sizes of the same question for another row differ by less.
+const SIZE_FACTOR_MAX: u64 = 2;
+
+/// One request with the many that it caused.
+struct Many<'a> {
+    served: Served<'a>,
+    upstream: Upstream<'a>,
+    /// When they were open.
+    times: Vec<Range>,
+}
+
+pub(super) fn find(analysis: &Analysis, connection: &ConnectionAnalysis) -> Option<Finding> {
+    let asker = connection.requests.asked_by?;
+    let long = Served::all(analysis, connection).filter(Served::is_long);
+    let many = long.filter_map(|served| {
+        let (upstream, times) = many_of(analysis, &served)?;
+        Some(Many { served, upstream, times })
+    });
+    let many: Vec<Many<'_>> = many.collect();
+    let worst = many.iter().max_by_key(|one| total(&one.times))?;
+    let times: Vec<Range> = many.iter().flat_map(|one| one.times.clone()).collect();
+    let times = union(&times, &[]);
+    let mut notes = Notes::default();
+    note(&mut notes, &worst.upstream);
+    let (answerer, direction) = (asker.other(), asker.sends());
+    let program = phrasing::program(&connection.connection, answerer);
+    Some(Finding {
+        id: FindingId::NPlusOne,
+        flow: connection.connection.id.flow(direction),
+        side: answerer,
+        count: many.len() as u64,
+        cost_ns: total(&times),
+        times,
+        summary: summary(&connection.connection, &many, worst, [asker, answerer]),
+        evidence: notes.into_evidence(),
+        fix: format!(
+            "In {program}: ask for all of it in one request (a join, a list of keys, a batch), send the \
+             requests without waiting for each response (a pipeline), or keep what does not change."
+        ),
+    })
+}
+
+/// The many small requests that have most of the time of one, and when they were open.
+fn many_of<'a>(analysis: &'a Analysis, served: &Served<'a>) -> Option<(Upstream<'a>, Vec<Range>)> {
+    let upstream = upstreams(analysis, served.id).into_iter().find(is_many)?;
+    let open: Vec<Range> =
+        upstream.requests.iter().map(|(one, _)| (one.asked_ns, one.ended_ns)).collect();
+    let times = intersection(&union(&open, &[]), &[served.window]);
+    let is_most = total(&times).saturating_mul(WAITED_DIVISOR) >= served.waited_ns;
+    is_most.then_some((upstream, times))
+}
+
+/// Whether a request waits for many small ones.
+pub(super) fn explains(analysis: &Analysis, served: &Served<'_>) -> bool {
+    served.is_long() && many_of(analysis, served).is_some()
+}
+
+/// Whether they are many, small, alike, and one after the other.
+fn is_many(upstream: &Upstream<'_>) -> bool {
+    let requests = &upstream.requests;
+    let is_small = |(request, _): &(&Request, _)| {
+        request.request_bytes <= SMALL_BYTES_MAX
+            && request.response_bytes <= SMALL_BYTES_MAX
+            && !request.is_long()
+    };
+    let overlaps = requests.windows(2).filter(|pair| pair[1].0.asked_ns < pair[0].0.ended_ns);
+    let mut sizes: Vec<u64> = requests.iter().map(|(request, _)| request.request_bytes).collect();
+    sizes.sort_unstable();
+    let [small, large] = [10, 90].map(|percent| percentile(&sizes, percent).unwrap_or(0));
+    requests.len() >= COUNT_MIN
+        && requests.iter().all(is_small)
+        && overlaps.count() * OVERLAP_DIVISOR <= requests.len()
+        && large <= small.saturating_mul(SIZE_FACTOR_MAX)
+}
+
+fn summary(
+    connection: &Connection,
+    many: &[Many<'_>],
+    worst: &Many<'_>,
+    [asker, answerer]: [Side; 2],
+) -> String {
+    let who = phrasing::who(connection, answerer);
+    let caller = phrasing::program(connection, asker);
+    let (server, count) = (worst.upstream.words(), worst.upstream.count);
+    let requests = || worst.upstream.requests.iter();
+    let each = phrasing::spread(requests().filter_map(|(request, _)| request.total_ns()));
+    let all = phrasing::time(open_ns(&worst.upstream));
+    let waited = phrasing::time(worst.served.waited_ns);
+    let most = format!(
+        "To answer one request the {who} asked {count} times, one after the other, {server}: {each}. That is \
+         {all} of the {waited} that {caller} waited."
+    );
+    match many.len() {
+        1 => most,
+        more => {
+            let all = many.iter().map(|one| one.upstream.count as u64).sum();
+            format!("{most} In all {more} requests caused {}.", phrasing::counted(all, "request"))
+        }
+    }
+}
+
+fn note(notes: &mut Notes, upstream: &Upstream<'_>) {
+    for (request, id) in &upstream.requests {
+        notes.add(request.asked_ns, || {
+            let bytes = phrasing::counted(request.request_bytes, "byte");
+            let waited = phrasing::time(request.total_ns().unwrap_or(0));
+            format!("it asks on connection {}, {bytes}, and waits {waited}", id.connection.0)
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use insta::assert_snapshot;
+
+    use crate::findings::testing::found_across;
+    use crate::testing::call;
+
+    /// A service that asks a store so many times, each for 5 ms and 6 ms after the one before.
+    fn service(count: u64, query: impl Fn(u64) -> String) -> [(&'static str, String); 2] {
+        let end = count * 6_000 + 1_000;
+        let queries: Vec<_> = (0..count).map(|n| query(500 + n * 6_000)).collect();
+        [("7 > 8", call([100, 120, end, end + 20], [7, 8])), ("8 > 9", queries.join(" | "))]
+    }
+
+    fn query(at: u64) -> String {
+        call([at, at + 10, at + 4_990, at + 5_000], [8, 9])
+    }
+
+    #[test]
+    fn sixty_queries_for_one_call_are_the_services() {
+        assert_snapshot!(found_across(&service(60, query)), @"1 n-plus-one @server 1x 300 ms: To answer one request the server (p8, pid 8) asked 60 times, one after the other, p9 (pid 9), on connection 2: 5.00 ms each. That is 300 ms of the 361 ms that p7 waited.");
+    }
+
+    #[test]
+    fn a_few_queries_are_usual() {
+        let few = service(9, |at| call([at, at + 10, at + 59_990, at + 60_000], [8, 9]));
+        assert!(!found_across(&few).contains("n-plus-one"));
+    }
+
+    #[test]
+    fn many_that_are_a_small_part_of_the_wait_are_silent() {
+        let short = |at| call([at, at + 10, at + 1_000, at + 1_010], [8, 9]);
+        let said = found_across(&service(60, short));
+        assert!(!said.contains("n-plus-one") && said.contains("slow-service"), "{said}");
+    }
+
+    #[test]
+    fn a_call_that_is_over_at_once_is_silent() {
+        assert_snapshot!(found_across(&service(12, query)), @"");
+    }
+
+    #[test]
+    fn pieces_of_bulk_data_are_no_questions() {
+        let said = found_across(&service(60, |at| query(at).replace("+50", "+60000")));
+        assert!(!said.contains("n-plus-one") && said.contains("upstream-wait"), "{said}");
+    }
+
+    #[test]
+    fn different_questions_are_not_one_for_each_row() {
+        let various = |at: u64| query(at).replace("+50", &format!("+{}", 20 + at % 1_000));
+        let said = found_across(&service(60, various));
+        assert!(said.contains("n-plus-one"), "the sizes are alike: {said}");
+        let various = |at: u64| query(at).replace("+50", &format!("+{}", 20 + at / 60 % 1_000));
+        let said = found_across(&service(60, various));
+        assert!(!said.contains("n-plus-one"), "{said}");
+    }
+}
