@@ -82,6 +82,11 @@ class BothEnds(unittest.TestCase):
         ports = {connection["local_port"] for connection in client["connections"]}
         self.assertEqual(ports, {connection["peer_port"] for connection in server["connections"]})
 
+    def test_many_connections_ask_as_often_as_asked_for(self):
+        client, _ = self.check("many_connections.py", "--connections", "3", "--questions", "4", "--closer", "client",
+                               written=600, answered=2400)
+        self.assertEqual(client["writes"], 12)
+
     def test_idle_exchanges(self):
         self.check("idle.py", "--exchanges", "3", "--rest-s", "0.01", written=300, answered=300)
 

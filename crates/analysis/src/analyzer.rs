@@ -13,6 +13,7 @@ use sockscope_record::{
 };
 
 use crate::connection::analyze_connection;
+use crate::findings::Churn;
 use crate::openings::{Established, Openings};
 use crate::record_buffer::{RecordBuffer, is_gone};
 use crate::record_loss_times::TraceLosses;
@@ -147,8 +148,10 @@ impl Analyzer {
         let (mut analysis, entries, losses, of_others) = self.prepare(facts);
         let losses = TraceLosses::new(&losses, &of_others);
         let openings = openings(&entries, &established);
+        let mut churn = Churn::default();
         for entry in entries {
             let store = entry.into_store();
+            churn.look(&store);
             let losses = losses.of(&store.connection);
             let reasons = &analysis.facts.drop_reasons;
             let end_ns = analysis.end_ns();
@@ -156,6 +159,7 @@ impl Analyzer {
             analysis.connections.push(connection);
         }
         nest(&mut analysis);
+        churn.find(&mut analysis);
         analysis
     }
 
@@ -174,6 +178,9 @@ impl Analyzer {
         });
         analysis.connections = analyses.collect();
         nest(&mut analysis);
+        let mut churn = Churn::default();
+        connections.iter().for_each(|store| churn.look(store));
+        churn.find(&mut analysis);
         let drop_reasons = analysis.facts.drop_reasons.clone();
         let start_ns = analysis.start_ns;
         (analysis, Stores { start_ns, connections, losses, of_others, drop_reasons })

@@ -488,6 +488,8 @@ pub enum FindingId {
     UdpRefused,
     /// Datagrams dropped for another reason than a full receive buffer.
     UdpDropped,
+    /// A program closes a connection and opens the next one to the same server.
+    ConnectionChurn,
 }
 
 named! {
@@ -518,6 +520,7 @@ named! {
         ResetUnread => "reset-unread",
         UdpRefused => "udp-refused",
         UdpDropped => "udp-dropped",
+        ConnectionChurn => "connection-churn",
     }
 }
 

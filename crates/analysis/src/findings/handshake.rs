@@ -12,7 +12,7 @@ const ANSWER_NS_MAX: u64 = 10_000_000;
 
 /// A SYN is sent again after a second (RFC 6298 §2.1), and never sooner than the shortest timeout
 /// (`TCP_RTO_MIN`, 200 ms). What passes sooner is the same SYN, forwarded to another host.
-const AGAIN_NS_MIN: u64 = 100_000_000;
+pub(super) const AGAIN_NS_MIN: u64 = 100_000_000;
 
 /// The opening of one connection, as its client's host saw it.
 pub(super) struct Handshake<'a> {

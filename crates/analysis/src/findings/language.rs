@@ -14,6 +14,10 @@ pub(super) enum Topic {
     ReadToEnd,
     /// See what the process PID does.
     Watch,
+    /// Send the next request on the same connection.
+    Reuse,
+    /// Leave a connection open after an answer.
+    KeepAlive,
 }
 
 struct Advice {
@@ -28,6 +32,8 @@ const NODE: &[&str] = &["node", "MainThread"];
 const JAVA: &[&str] = &["java", "pool", "http-nio", "HTTP-Dispatcher"];
 const NGINX: &[&str] = &["nginx"];
 const REDIS: &[&str] = &["redis-server", "valkey-server"];
+const APACHE: &[&str] = &["apache2", "httpd"];
+const PHP: &[&str] = &["php", "php-fpm"];
 const POSTGRES: &[&str] = &["postgres", "postmaster"];
 
 const TABLE: &[Advice] = &[
@@ -85,6 +91,64 @@ const TABLE: &[Advice] = &[
         comms: &["python"],
         text: "strace -f -r -p PID, perf trace -p PID, py-spy dump --pid PID",
     },
+    Advice {
+        topic: Topic::Reuse,
+        comms: PYTHON,
+        text: "one requests.Session, httpx.Client or http.client connection for all requests",
+    },
+    Advice {
+        topic: Topic::Reuse,
+        comms: NODE,
+        text: "one http.Agent with keepAlive: true for all requests",
+    },
+    Advice {
+        topic: Topic::Reuse,
+        comms: JAVA,
+        text: "one HttpClient, or a pool of connections; a response that is not read to its end closes \
+               its connection",
+    },
+    Advice {
+        topic: Topic::Reuse,
+        comms: NGINX,
+        text: "keepalive in the upstream block, proxy_http_version 1.1 and an empty Connection header",
+    },
+    Advice {
+        topic: Topic::Reuse,
+        comms: PHP,
+        text: "persistent connections (PDO::ATTR_PERSISTENT, pconnect) or one curl handle",
+    },
+    Advice { topic: Topic::Reuse, comms: &["curl"], text: "all URLs in one call of curl" },
+    Advice { topic: Topic::Reuse, comms: &["ab"], text: "ab -k" },
+    Advice {
+        topic: Topic::KeepAlive,
+        comms: &["gunicorn"],
+        text: "a worker class that keeps connections (gthread), and --keep-alive",
+    },
+    Advice {
+        topic: Topic::KeepAlive,
+        comms: PYTHON,
+        text: "protocol_version = \"HTTP/1.1\" in a handler of http.server",
+    },
+    Advice {
+        topic: Topic::KeepAlive,
+        comms: NODE,
+        text: "server.keepAliveTimeout above the pause between two requests",
+    },
+    Advice {
+        topic: Topic::KeepAlive,
+        comms: JAVA,
+        text: "in Tomcat keepAliveTimeout and maxKeepAliveRequests",
+    },
+    Advice {
+        topic: Topic::KeepAlive,
+        comms: NGINX,
+        text: "keepalive_timeout above 0, and a larger keepalive_requests",
+    },
+    Advice {
+        topic: Topic::KeepAlive,
+        comms: APACHE,
+        text: "KeepAlive On, and a larger MaxKeepAliveRequests",
+    },
 ];
 
 /// The same of a program of any language.
@@ -93,6 +157,8 @@ fn of_any(topic: Topic) -> &'static str {
         Topic::Accept => "a thread or process that only calls accept() and hands over",
         Topic::ReadToEnd => "read() until the message is complete",
         Topic::Watch => "strace -f -r -p PID, perf trace -p PID",
+        Topic::Reuse => "a client or pool that lives longer than one request",
+        Topic::KeepAlive => "read the next request in place of close()",
     }
 }
 

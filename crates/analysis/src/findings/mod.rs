@@ -12,6 +12,7 @@ mod buffer_clipped;
 mod buffers;
 mod by_byte;
 mod congestion_limited;
+mod connection_churn;
 mod connection_refused;
 mod control;
 mod corked;
@@ -59,6 +60,8 @@ mod writes;
 use std::cmp::Reverse;
 
 use sockscope_record::Protocol;
+
+pub(crate) use self::connection_churn::Churn;
 
 use self::facts::FlowFacts;
 use self::intervals::{Interval, Intervals};

@@ -8,6 +8,7 @@
 mod background;
 mod bundle;
 mod hosts;
+mod link;
 mod report;
 #[path = "../schema/mod.rs"]
 mod schema;
@@ -15,6 +16,7 @@ mod turn;
 
 mod asked;
 mod bounds;
+mod churn;
 mod connections;
 mod datagrams;
 mod endings;
