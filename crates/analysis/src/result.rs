@@ -490,6 +490,8 @@ pub enum FindingId {
     UdpDropped,
     /// A program closes a connection and opens the next one to the same server.
     ConnectionChurn,
+    /// Reads far smaller than what lies in the receive queue, in bulk.
+    SmallReads,
 }
 
 named! {
@@ -521,6 +523,7 @@ named! {
         UdpRefused => "udp-refused",
         UdpDropped => "udp-dropped",
         ConnectionChurn => "connection-churn",
+        SmallReads => "small-reads",
     }
 }
 

@@ -49,6 +49,17 @@ impl Doubt {
         Intervals::union_of(points.flat_map(|point| self.at(point).iter()))
     }
 
+    /// Times at which a segment may have arrived, or have been read, unseen.
+    pub(super) fn of_reads(&self) -> Intervals {
+        let points = [
+            Point::InputEnqueue,
+            Point::InputDequeue,
+            Point::ReceiveEnqueue,
+            Point::ReceiveDequeue,
+        ];
+        Intervals::union_of(points.into_iter().flat_map(|point| self.at(point).iter()))
+    }
+
     /// Whether the wait may have been a shorter one, or the reader was woken for it.
     pub(super) fn is_of_wait(&self, wait: &ReadWait) -> bool {
         let arrival = Interval::new(wait.before_ns, wait.since_ns.saturating_add(1));

@@ -18,6 +18,8 @@ pub(super) enum Topic {
     Reuse,
     /// Leave a connection open after an answer.
     KeepAlive,
+    /// Read much at a time.
+    BufferReads,
 }
 
 struct Advice {
@@ -149,6 +151,12 @@ const TABLE: &[Advice] = &[
         comms: APACHE,
         text: "KeepAlive On, and a larger MaxKeepAliveRequests",
     },
+    Advice {
+        topic: Topic::BufferReads,
+        comms: PYTHON,
+        text: "socket.makefile(\"rb\"), or recv(65536) into a buffer of its own",
+    },
+    Advice { topic: Topic::BufferReads, comms: JAVA, text: "BufferedInputStream" },
 ];
 
 /// The same of a program of any language.
@@ -159,6 +167,7 @@ fn of_any(topic: Topic) -> &'static str {
         Topic::Watch => "strace -f -r -p PID, perf trace -p PID",
         Topic::Reuse => "a client or pool that lives longer than one request",
         Topic::KeepAlive => "read the next request in place of close()",
+        Topic::BufferReads => "fread() with setvbuf(), BufReader, bufio.Reader",
     }
 }
 

@@ -43,6 +43,7 @@ mod send_buffer_limited;
 mod served;
 mod slow_reader;
 mod slow_service;
+mod small_reads;
 mod small_writes;
 mod split_message;
 mod stop_and_wait;
@@ -137,6 +138,7 @@ fn of_flow(
         nagle_delayed_ack::find(&facts),
         split_message::find(&facts),
         small_writes::find(&facts),
+        small_reads::find(&facts),
         delayed_ack_wait::find(&facts),
         corked::find(&facts),
         congestion_limited::find(&facts),

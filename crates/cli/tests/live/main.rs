@@ -37,6 +37,7 @@ mod readers;
 mod refused;
 mod resent;
 mod run_as;
+mod small_reads;
 mod soak;
 mod socket_buffers;
 mod stall;
