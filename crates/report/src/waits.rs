@@ -125,20 +125,12 @@ impl<'a> Waits<'a> {
 
     /// Who had the time, in one sentence, and in another what became of the longest request.
     pub(crate) fn words(&self, time: impl Fn(u64) -> String) -> String {
-        let known_ns = self.answerer_ns + self.caller_ns + self.way_ns;
-        let unknown_ns = self.sum_ns.saturating_sub(known_ns);
-        let mut parts = [
-            (self.answerer_ns, self.answerer_words()),
-            (self.way_ns, self.way_words()),
-            (self.caller_ns, "to the callers".to_owned()),
-            (unknown_ns, "to what was not recorded: one end was not seen".to_owned()),
-        ];
-        let tenths = apportion(&parts.each_ref().map(|part| part.0), 1000);
-        let mut said: Vec<_> =
-            parts.iter_mut().zip(tenths).filter(|(_, tenths)| *tenths > 0).collect();
-        said.sort_by_key(|(part, _)| Reverse(part.0));
-        let shares: Vec<_> =
-            said.iter().map(|(part, tenths)| format!("{} {}", percent(*tenths), part.1)).collect();
+        let shares = self.shares([
+            self.answerer_words(),
+            self.way_words(),
+            "to the callers".to_owned(),
+            "to what was not recorded: one end was not seen".to_owned(),
+        ]);
         let waited = time(self.union_ns);
         let all = match self.sum_ns > self.union_ns {
             true => format!(
@@ -147,8 +139,38 @@ impl<'a> Waits<'a> {
             ),
             false => format!("the {waited} that callers waited"),
         };
-        let (shares, longest) = (shares.join(", "), self.longest_words(time));
+        let longest = self.longest_words(time);
         format!("no known cause; {all} went {shares}.{longest}")
+    }
+
+    /// How long callers waited and who had the time, in as few words as that takes.
+    pub(crate) fn short_words(&self, time: impl Fn(u64) -> String) -> String {
+        let answerer = self.answerer().map_or("the server", |process| &process.comm);
+        let most = self.largest_place().map(|place| format!(" ({place})")).unwrap_or_default();
+        let shares = self.shares([
+            if self.is_chain { format!("servers ({answerer})") } else { answerer.to_owned() },
+            format!("network and kernel{most}"),
+            "the callers".to_owned(),
+            "not recorded".to_owned(),
+        ]);
+        let all = match self.sum_ns > self.union_ns {
+            true => format!(" ({} of all requests)", time(self.sum_ns)),
+            false => String::new(),
+        };
+        format!("{}{all}: {shares}", time(self.union_ns))
+    }
+
+    /// As `99.8 % X, 0.2 % Y`, the largest first: `names` are of the answerers, the way, the callers and the unknown.
+    fn shares(&self, names: [String; 4]) -> String {
+        let known_ns = self.answerer_ns + self.caller_ns + self.way_ns;
+        let unknown_ns = self.sum_ns.saturating_sub(known_ns);
+        let parts = [self.answerer_ns, self.way_ns, self.caller_ns, unknown_ns];
+        let tenths = apportion(&parts, 1000);
+        let mut said: Vec<_> = parts.into_iter().zip(tenths).zip(names).collect();
+        said.retain(|((_, tenths), _)| *tenths > 0);
+        said.sort_by_key(|((ns, _), _)| Reverse(*ns));
+        let said = said.iter().map(|((_, tenths), name)| format!("{} {name}", percent(*tenths)));
+        said.collect::<Vec<_>>().join(", ")
     }
 
     /// What to try, by who had most.
@@ -190,15 +212,18 @@ impl<'a> Waits<'a> {
     }
 
     fn way_words(&self) -> String {
+        match self.largest_place() {
+            Some(place) => format!("to network and kernel, most of it in {place}"),
+            None => "to network and kernel".to_owned(),
+        }
+    }
+
+    /// The place of the ledger that has most of the way.
+    fn largest_place(&self) -> Option<&'static str> {
         let places = LedgerPart::ALL.into_iter().zip(self.places);
         let most = places.max_by_key(|&(part, ns)| (ns, Reverse(part))).filter(|(_, ns)| *ns > 0);
         let is_udp = self.longest.is_some_and(|(one, _)| one.connection.protocol == Protocol::Udp);
-        match most {
-            Some((part, _)) => {
-                format!("to network and kernel, most of it in {}", place_name(part.name(), is_udp))
-            }
-            None => "to network and kernel".to_owned(),
-        }
+        most.map(|(part, _)| place_name(part.name(), is_udp))
     }
 
     fn longest_words(&self, time: impl Fn(u64) -> String) -> String {

@@ -45,9 +45,10 @@ pub(super) fn write(report: &Report<'_>, page: &mut Page<'_>) -> io::Result<()> 
     let ranked = order::by_importance(report, lead.map(|lead| lead.connection));
     let shown = ranked.first().copied();
     let end = Piece::of(report, |page| write_end(report, ranked.len(), page))?;
-    let totals = Piece::of(report, |page| totals::write(report, SERVERS_MAX, page))?;
-    page.append(&totals.text, totals.lines)?;
     let nested = Piece::of(report, |page| nested::write(report, page))?;
+    let room = LINES_MAX.saturating_sub(page.lines() + end.lines);
+    let totals = totals(report, [room.saturating_sub(nested.lines), room])?;
+    page.append(&totals.text, totals.lines)?;
     let conservation = Piece::of(report, |page| closing::write_conservation(report, page))?;
     let connection = connection_pieces(report, shown, lead)?;
     for piece in [nested].into_iter().chain(connection).chain([conservation]) {
@@ -56,6 +57,20 @@ pub(super) fn write(report: &Report<'_>, page: &mut Page<'_>) -> io::Result<()> 
         }
     }
     page.append(&end.text, end.lines)
+}
+
+/// The totals, of as many servers as there is room for: together with what follows, or else without
+/// it; of one in any case.
+fn totals(report: &Report<'_>, rooms: [usize; 2]) -> io::Result<Piece> {
+    for room in rooms {
+        for servers in (1..=SERVERS_MAX).rev() {
+            let totals = Piece::of(report, |page| totals::write(report, servers, page))?;
+            if totals.lines <= room {
+                return Ok(totals);
+            }
+        }
+    }
+    Piece::of(report, |page| totals::write(report, 1, page))
 }
 
 /// The connection in pieces, in the order of the page: what it is, then its requests and where its bytes waited.
@@ -126,8 +141,7 @@ mod tests {
                  set TCP_NODELAY
 
         ── connection 1: tcp 127.0.0.1:40000 → 127.0.0.1:5000 ──────────────────────────
-        client   python3 (pid 4711)
-        server   python3 (pid 4712)
+        client   python3 (pid 4711); server: python3 (pid 4712)
         flow 2: client → server, 78.1 KiB in 400 segments, 9.07 KiB/s (74.3 kbit/s)
         ledger  ▕...NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNUU+▏
                  N  94.9 %   8.17 s  send_queue.nagle      held by Nagle's algorithm
@@ -161,9 +175,12 @@ mod tests {
         requests 4 answered, 1 given-up
 
         ── connection 1: tcp 127.0.0.1:40000 → 127.0.0.1:5000 ──────────────────────────
-        client   python3 (pid 4711)
-        server   python3 (pid 4712)
-        conservation: residue 0 in all 42 queues (7 of each of 6 flows with data)
+        client   python3 (pid 4711); server: python3 (pid 4712)
+        flow 2: client → server, 1000 B in 7 segments, 116 B/s (929 bit/s)
+        ledger  ▕..............................................wwwwwwwwwwwwwwww▏
+                 .  75.0 %  9.00 µs  app_idle              everything written was read
+                 w  25.0 %  3.00 µs  wire                  driver, wire, driver
+                 = 100.0 %  12.0 µs  the flow's first record to the connection's last
         more     sockscope report --full: 2 more connections, paths, evidence
         ");
     }

@@ -63,16 +63,13 @@ fn write_ends(
     analysis: &ConnectionAnalysis,
     page: &mut Page<'_>,
 ) -> io::Result<()> {
-    for side in [Side::Client, Side::Server] {
-        let processes = analysis.connection.processes.iter().filter(|process| process.side == side);
-        let mut names: Vec<_> =
-            processes.map(|process| format!("{} (pid {})", process.comm, process.pid)).collect();
-        if let Some(more) = names.len().checked_sub(PROCESSES_NAMED).filter(|more| *more > 0) {
-            names.truncate(PROCESSES_NAMED);
-            names.push(format!("and {} more", count(more as u64)));
-        }
-        let text = if names.is_empty() { "?".to_owned() } else { names.join(", ") };
-        page.labelled(side.name(), &text, Tone::Plain)?;
+    let [client, server] = [Side::Client, Side::Server].map(|side| programs(analysis, side));
+    let both = format!("{client}; server: {server}");
+    if !report.options.full && page.fits(&both) {
+        page.labelled(Side::Client.name(), &both, Tone::Plain)?;
+    } else {
+        page.labelled(Side::Client.name(), &client, Tone::Plain)?;
+        page.labelled(Side::Server.name(), &server, Tone::Plain)?;
     }
     let is_capture = report.analysis.facts.source == "pcap";
     let is_cut = report.options.shown.as_ref().is_some_and(|shown| shown.is_cut);
@@ -85,6 +82,18 @@ fn write_ends(
         .chain(reset(analysis, times))
         .chain(shut_windows(analysis, report.analysis, times))
         .try_for_each(|text| page.labelled("note", &text, Tone::Plain))
+}
+
+/// As `nginx (pid 17), nginx (pid 18)`; a question mark where none was seen.
+fn programs(analysis: &ConnectionAnalysis, side: Side) -> String {
+    let processes = analysis.connection.processes.iter().filter(|process| process.side == side);
+    let mut names: Vec<_> =
+        processes.map(|process| format!("{} (pid {})", process.comm, process.pid)).collect();
+    if let Some(more) = names.len().checked_sub(PROCESSES_NAMED).filter(|more| *more > 0) {
+        names.truncate(PROCESSES_NAMED);
+        names.push(format!("and {} more", count(more as u64)));
+    }
+    if names.is_empty() { "?".to_owned() } else { names.join(", ") }
 }
 
 /// Whether anything passed in this direction.

@@ -136,6 +136,7 @@ fn write_verdict(report: &Report<'_>, page: &mut Page<'_>) -> io::Result<()> {
     if is_wait(&first) {
         page.labelled("verdict", &waited(report, &first, page), Tone::Bad)?;
         page.labelled("next", &first.worst.fix, Tone::Strong)?;
+        write_waited(report, page)?;
         return write_others(&totals, page);
     }
     let mut causes = totals.iter().filter(|other| !other.id.is_consequence());
@@ -143,6 +144,7 @@ fn write_verdict(report: &Report<'_>, page: &mut Page<'_>) -> io::Result<()> {
     page.labelled("verdict", &costliest(report, &first, costs_most, page), Tone::Bad)?;
     page.labelled("why", &first.worst.summary, Tone::Plain)?;
     page.labelled("fix", &first.worst.fix, Tone::Strong)?;
+    write_waited(report, page)?;
     let dropped = Dropped::of(report).and_then(|one| one.beside(first.cost_ns, report, page));
     // One long request of a single thread holds up others, each only once.
     let is_held =
@@ -161,6 +163,15 @@ fn write_verdict(report: &Report<'_>, page: &mut Page<'_>) -> io::Result<()> {
         page.labelled("but", &more, Tone::Strong)?;
     }
     write_others(&totals, page)
+}
+
+/// How long callers waited and who had that time, where that was long.
+fn write_waited(report: &Report<'_>, page: &mut Page<'_>) -> io::Result<()> {
+    let waits = Waits::of(report);
+    if waits.is_little() {
+        return Ok(());
+    }
+    page.labelled("waited", &waits.short_words(|ns| page.time(ns)), Tone::Plain)
 }
 
 /// Whether more is known of where bytes were than unknown, and there were any.

@@ -175,7 +175,7 @@ fn write_slowest<'a>(report: &Report<'a>, page: &mut Page<'_>) -> io::Result<()>
     page.command("show", &format!("{} --connection {id} {window}", report.command("show")))
 }
 
-/// Counts of what was not answered; those that missed records touch are in none of the figures.
+/// Counts by end, where not all were answered; those that missed records touch are in none of the figures.
 fn write_ends(report: &Report<'_>, page: &mut Page<'_>) -> io::Result<()> {
     let all = || report.connections().flat_map(|one| &one.requests.list);
     let mut parts: Vec<String> = Vec::new();
@@ -188,6 +188,9 @@ fn write_ends(report: &Report<'_>, page: &mut Page<'_>) -> io::Result<()> {
     let left_out = report.connections().map(|one| one.requests.left_out).sum::<u64>();
     if left_out > 0 {
         parts.push(format!("at least {} left out for missed records", count(left_out)));
+    }
+    if all().all(|request| request.end == RequestEnd::Answered) && left_out == 0 {
+        return Ok(());
     }
     page.labelled("requests", &parts.join(", "), Tone::Plain)
 }

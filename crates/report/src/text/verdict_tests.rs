@@ -163,7 +163,7 @@ fn a_slow_server_is_the_verdict_with_the_callers_that_it_held_up() {
         fix: "See what python3 does then.".to_owned(),
         ..stall().connections[0].findings[0].clone()
     }];
-    insta::assert_snapshot!(verdict_and_next(&analysis), @"verdict slow-service: The server (python3, pid 4712) took 2.00 s of the 2.00 s that curl waited, on connection 1. Meanwhile callers waited on 1 other connection to the same server, up to 2.00 s. next See what python3 does then.");
+    insta::assert_snapshot!(verdict_and_next(&analysis), @"verdict slow-service: The server (python3, pid 4712) took 2.00 s of the 2.00 s that curl waited, on connection 1. Meanwhile callers waited on 1 other connection to the same server, up to 2.00 s. next See what python3 does then. waited 5.00 s (7.01 s of all requests): 99.8 % python3, 0.2 % network and kernel");
 }
 
 #[test]
