@@ -35,8 +35,10 @@ pub enum Command {
     Report(Report),
     /// Print the traffic as text, one event a line, every layer.
     Show(Show),
-    /// Draw a figure of one flow as SVG.
+    /// Draw a figure of one flow, or of all connections, as SVG.
     Plot(Plot),
+    /// Print the page of a finding: its symptom, evidence, cause, fix and test.
+    Explain(Explain),
     /// Say what works on this machine, what is missing and what a probe hit costs; exit with status 1 where
     /// recording does not work.
     Doctor(Doctor),
@@ -140,6 +142,10 @@ impl UserArgs {
 
 /// `sockscope run`.
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:\n\
+    \x20 sockscope run -- curl http://127.0.0.1:8080/\n\
+    \x20 sockscope run --user --report out.txt -- make check\n\
+    \x20 sockscope run --format json -o trace.sockscope -- ./client")]
 pub struct Run {
     /// Which connections of the command to log.
     #[command(flatten)]
@@ -168,6 +174,10 @@ pub struct Run {
 
 /// `sockscope record`.
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:\n\
+    \x20 sockscope record --port 6379 -o redis.sockscope\n\
+    \x20 sockscope record --comm nginx --duration 10 --max-size 1G\n\
+    \x20 sockscope record -- ./client --calls 1000")]
 pub struct Record {
     /// Which connections to log.
     #[command(flatten)]
@@ -288,6 +298,11 @@ impl FilterArgs {
 
 /// `sockscope report`.
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:\n\
+    \x20 sockscope report\n\
+    \x20 sockscope report redis.sockscope --full\n\
+    \x20 sockscope report redis.sockscope --port 6379 --slowest 3\n\
+    \x20 sockscope report redis.sockscope --format json | jq .connections[0].findings")]
 pub struct Report {
     /// Folder of the trace bundle; without it, that of the last trace that was recorded
     pub dir: Option<PathBuf>,
@@ -307,6 +322,9 @@ pub struct Report {
 
 /// `sockscope show`.
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:\n\
+    \x20 sockscope show redis.sockscope --connection 52 --from 1.4 --to 1.5\n\
+    \x20 sockscope show redis.sockscope --format tcpdump | head")]
 pub struct Show {
     /// Folder of the trace bundle; without it, that of the last trace that was recorded
     pub dir: Option<PathBuf>,
@@ -337,8 +355,22 @@ pub enum ShowFormat {
     Tcpdump,
 }
 
+/// `sockscope explain`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n\
+    \x20 sockscope explain nagle-delayed-ack")]
+pub struct Explain {
+    /// Name of the finding, as the report has it; without it, the names of all
+    #[arg(value_parser = finding)]
+    pub finding: Option<FindingId>,
+}
+
 /// `sockscope plot`.
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:\n\
+    \x20 sockscope plot --figure requests -o requests.svg\n\
+    \x20 sockscope plot redis.sockscope --figure time-sequence --from 1.4 --to 1.5 -o F.svg\n\
+    \x20 sockscope plot redis.sockscope --figure all -o figures")]
 pub struct Plot {
     /// Folder of the trace bundle; without it, that of the last trace that was recorded
     pub dir: Option<PathBuf>,

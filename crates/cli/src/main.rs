@@ -15,6 +15,7 @@ mod command;
 mod convert;
 mod demo;
 mod doctor;
+mod explain;
 mod hand_over;
 mod last_trace;
 mod merge;
@@ -52,6 +53,7 @@ fn execute(command: Command) -> Result<Outcome, Failure> {
         Command::Report(report) => bundle::report(&report),
         Command::Show(show) => bundle::show(&show).map(|()| Outcome::Done),
         Command::Plot(plot) => plot::plot(&plot).map(|()| Outcome::Done),
+        Command::Explain(finding) => explain::explain(&finding).map(|()| Outcome::Done),
         Command::Doctor(doctor) => doctor::doctor(&doctor),
         Command::Convert(convert) => convert::convert(&convert).map(|()| Outcome::Done),
         Command::Merge(merge) => merge::merge(&merge).map(|()| Outcome::Done),

@@ -56,7 +56,7 @@ fn what_is_wrong_with_a_command_line_is_said_in_one_line() {
         ),
         (
             "run --port 80 echo hi",
-            "unexpected argument 'echo' found; usage: sockscope run [OPTIONS] -- <CMD>...",
+            "unexpected argument 'echo' found; put -- before the command, as in: -- echo; usage: sockscope run [OPTIONS] -- <CMD>...",
         ),
         (
             "run",

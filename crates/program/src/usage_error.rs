@@ -43,6 +43,11 @@ fn line(error: &clap::Error) -> String {
     {
         line.extend(others.iter().map(|other| format!("; {other}")));
     }
+    let argument = values(error, ContextKind::InvalidArg).join(" ");
+    let is_word = error.kind() == ErrorKind::UnknownArgument && !argument.starts_with('-');
+    if is_word && usage.as_deref().is_some_and(|usage| usage.contains("-- <CMD>")) {
+        line += &format!("; put -- before the command, as in: -- {argument}");
+    }
     line + &match usage {
         Some(_) if has_commands => "; --help lists them".to_owned(),
         Some(usage) => format!("; usage: {usage}"),
