@@ -39,6 +39,16 @@ pub(super) struct InterfaceQueue {
 }
 
 impl InterfaceQueue {
+    /// What left the queue while it did not run empty: bytes, and how long that took. Of each two packets that
+    /// follow each other the second counts, if it had come before the first left.
+    pub(super) fn served(&self) -> (u64, u64) {
+        let pairs = self.delayed.windows(2).filter(|pair| pair[1].entered_ns <= pair[0].left_ns);
+        pairs.fold((0u64, 0u64), |(bytes, ns), pair| {
+            let took_ns = pair[1].left_ns.saturating_sub(pair[0].left_ns);
+            (bytes.saturating_add(pair[1].len.into()), ns.saturating_add(took_ns))
+        })
+    }
+
     pub(super) fn of(view: &FlowView<'_>) -> Self {
         let entering: Vec<_> = data_passes(view, Point::InterfaceEnqueue).collect();
         let mut first = 0;

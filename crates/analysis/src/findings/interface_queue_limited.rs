@@ -63,9 +63,12 @@ pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
         _ => format!(" ({})", facts.share_of_busy(cost_ns.min(facts.busy_ns))),
     };
     let sender = facts.who(facts.sender());
+    let (bytes, ns) = queue.served();
+    let rate = phrasing::bit_rate(bytes, ns);
+    let rate = rate.map(|rate| format!(", {rate} of this data")).unwrap_or_default();
     let summary = format!(
         "Packets of the {sender} stood {} on average in its interface queue{share}{dropped}: the \
-         interface's rate is the limit.",
+         interface's rate is the limit{rate}.",
         phrasing::time(u64::try_from(mean_ns).unwrap_or(u64::MAX)),
     );
     let fix = format!(
@@ -94,26 +97,26 @@ mod tests {
     #[test]
     fn a_rate_limit_shows_on_the_interface_queue_and_nowhere_else() {
         let ledger = "0ms interface_queue | 200ms end";
-        assert_snapshot!(found(&limited(100, "2ms"), ledger), @"interface-queue-limited @client 100x 200 ms: Packets of the client stood 101 ms on average in its interface queue (100 % of 200 ms with bytes under way): the interface's rate is the limit.");
+        assert_snapshot!(found(&limited(100, "2ms"), ledger), @"interface-queue-limited @client 100x 200 ms: Packets of the client stood 101 ms on average in its interface queue (100 % of 200 ms with bytes under way): the interface's rate is the limit, 4.00 Mbit/s of this data.");
     }
 
     #[test]
     fn a_standing_queue_is_found_even_without_a_receiver_in_sight() {
         let text = limited(100, "2ms").replace("4-8", "4");
-        assert_snapshot!(found(&text, "0ms unknown | 200ms end"), @"interface-queue-limited @client 100x 200 ms: Packets of the client stood 101 ms on average in its interface queue: the interface's rate is the limit.");
+        assert_snapshot!(found(&text, "0ms unknown | 200ms end"), @"interface-queue-limited @client 100x 200 ms: Packets of the client stood 101 ms on average in its interface queue: the interface's rate is the limit, 4.00 Mbit/s of this data.");
     }
 
     #[test]
     fn a_standing_queue_loses_its_time_while_the_oldest_byte_is_on_the_wire() {
         let ledger = "0ms interface_queue | 2ms wire | 200ms end";
-        assert_snapshot!(found(&limited(100, "2ms"), ledger), @"interface-queue-limited @client 100x 200 ms: Packets of the client stood 101 ms on average in its interface queue (100 % of 200 ms with bytes under way): the interface's rate is the limit.");
+        assert_snapshot!(found(&limited(100, "2ms"), ledger), @"interface-queue-limited @client 100x 200 ms: Packets of the client stood 101 ms on average in its interface queue (100 % of 200 ms with bytes under way): the interface's rate is the limit, 4.00 Mbit/s of this data.");
     }
 
     /// The queue always has packets, and the oldest unread byte most of the time.
     #[test]
     fn of_a_queue_that_has_the_oldest_byte_the_ledger_and_the_finding_say_the_same() {
         let ledger = "0ms interface_queue | 150ms wire | 200ms end";
-        assert_snapshot!(found(&limited(100, "2ms"), ledger), @"interface-queue-limited @client 100x 150 ms: Packets of the client stood 101 ms on average in its interface queue (75 % of 200 ms with bytes under way): the interface's rate is the limit.");
+        assert_snapshot!(found(&limited(100, "2ms"), ledger), @"interface-queue-limited @client 100x 150 ms: Packets of the client stood 101 ms on average in its interface queue (75 % of 200 ms with bytes under way): the interface's rate is the limit, 4.00 Mbit/s of this data.");
     }
 
     #[test]
@@ -135,7 +138,7 @@ mod tests {
             limited(100, "2ms").replace("200ms 4-8 +1000", "900ms 8 +1")
         );
         let ledger = "0ms interface_queue | 200ms end";
-        assert_snapshot!(found(&text, ledger), @"interface-queue-limited @client 99x 200 ms: Packets of the client stood 100 ms on average in its interface queue (100 % of 200 ms with bytes under way); 1000 bytes dropped there and sent again: the interface's rate is the limit.");
+        assert_snapshot!(found(&text, ledger), @"interface-queue-limited @client 99x 200 ms: Packets of the client stood 100 ms on average in its interface queue (100 % of 200 ms with bytes under way); 1000 bytes dropped there and sent again: the interface's rate is the limit, 4.00 Mbit/s of this data.");
     }
 
     /// A standing queue of 100 packets; then ten times a tail segment that the queue drops, sent again by a
@@ -162,7 +165,7 @@ mod tests {
         let rounds: Vec<_> = (0..10).map(|i| round(300 + i * 210)).collect();
         let ledger =
             format!("0ms interface_queue | 200ms app_idle | {} | 2500ms end", rounds.join(" | "));
-        assert_snapshot!(found(&tails(10), &ledger), @"interface-queue-limited @client 100x 2.20 s: Packets of the client stood 101 ms on average in its interface queue (100 % of 2.21 s with bytes under way); 10000 bytes dropped there and sent again: the interface's rate is the limit.");
+        assert_snapshot!(found(&tails(10), &ledger), @"interface-queue-limited @client 100x 2.20 s: Packets of the client stood 101 ms on average in its interface queue (100 % of 2.21 s with bytes under way); 10000 bytes dropped there and sent again: the interface's rate is the limit, 4.00 Mbit/s of this data.");
     }
 
     #[test]
@@ -174,6 +177,6 @@ mod tests {
             limited(30, "2ms")
         );
         let ledger = "0ms interface_queue | 60ms wire | 100ms dropped | 180ms wire | 200ms end";
-        assert_snapshot!(found(&text, ledger), @"interface-queue-limited @client 30x 140 ms: Packets of the client stood 31.0 ms on average in its interface queue (70 % of 200 ms with bytes under way); 1000 bytes dropped there and sent again: the interface's rate is the limit.");
+        assert_snapshot!(found(&text, ledger), @"interface-queue-limited @client 30x 140 ms: Packets of the client stood 31.0 ms on average in its interface queue (70 % of 200 ms with bytes under way); 1000 bytes dropped there and sent again: the interface's rate is the limit, 4.00 Mbit/s of this data.");
     }
 }

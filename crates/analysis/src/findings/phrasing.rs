@@ -18,6 +18,17 @@ pub(super) fn time(ns: u64) -> String {
     }
 }
 
+/// Bytes in a time as `47.9 Mbit/s`; nothing where no time passed.
+pub(super) fn bit_rate(bytes: u64, ns: u64) -> Option<String> {
+    let bits_per_s = (ns > 0).then(|| bytes as f64 * 8e9 / ns as f64)?;
+    Some(match bits_per_s {
+        0.0..1e3 => format!("{bits_per_s:.0} bit/s"),
+        1e3..1e6 => format!("{} kbit/s", three_figures(bits_per_s / 1e3)),
+        1e6..1e9 => format!("{} Mbit/s", three_figures(bits_per_s / 1e6)),
+        _ => format!("{} Gbit/s", three_figures(bits_per_s / 1e9)),
+    })
+}
+
 fn three_figures(value: f64) -> String {
     match value {
         0.0..10.0 => format!("{value:.2}"),
