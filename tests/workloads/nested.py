@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
-"""Requests that a server answers only after requests of its own.
+"""Requests that a server answers only after requests of its own, and requests that wait for another one.
 
 `chain` asks a proxy `--calls` times. The proxy asks a service, which computes for `--service-ms`. The service asks a
 store, which takes `--store-ms`.
 
 `queries` is the same with `--queries` requests to the store for each call. With `--batch` they are one request.
+
+`loop` has a server with a single thread. One client asks for work of `--hold-ms`, and `--clients` others ask for none
+meanwhile. With `--threads` each connection has a thread of its own.
 
 Each program is a process, named `asks`, `proxies`, `serves` and `stores`. Printed is one JSON object: the process of
 each program, its port, and how many requests it served.
@@ -13,10 +16,12 @@ each program, its port, and how many requests it served.
 import argparse
 import json
 import os
+import selectors
 import signal
 import socket
 import struct
 import sys
+import threading
 import time
 
 # What is asked for: milliseconds of work, and bytes of the response.
@@ -117,23 +122,76 @@ def chain(opts, queries=1, batch=False):
     return {"answered": answered} | {program.comm: program.ended() for program in programs}
 
 
+def loop(opts):
+    def by_one_thread(listener):
+        waiting = selectors.DefaultSelector()
+        waiting.register(listener, selectors.EVENT_READ)
+        for _ in range(opts.clients + 1):
+            sock, _ = listener.accept()
+            waiting.register(sock, selectors.EVENT_READ)
+        waiting.unregister(listener)
+        while waiting.get_map():
+            for key, _ in waiting.select():
+                sock = key.fileobj
+                if len(head := received(sock, WORK.size)) == WORK.size:
+                    sock.sendall(slept(*WORK.unpack(head)))
+                else:
+                    waiting.unregister(sock)
+
+    def by_threads(listener):
+        threads = [threading.Thread(target=serve_one, args=(listener, slept))
+                   for _ in range(opts.clients + 1)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    server = Program("serves", by_threads if opts.threads else by_one_thread)
+    named("asks")
+    holder = server.connect()
+    others = [server.connect() for _ in range(opts.clients)]
+    late = 0
+    for _ in range(opts.calls):
+        for sock in others:
+            asked(sock, 0)
+        holder.sendall(WORK.pack(opts.hold_ms, 100))
+        # The server has read that one, and works.
+        time.sleep(opts.hold_ms / 4000)
+        since = time.monotonic()
+        for sock in others:
+            sock.sendall(WORK.pack(0, 100))
+        for sock in others:
+            received(sock, 100)
+            late += (time.monotonic() - since) * 1000 > opts.hold_ms / 2
+        received(holder, 100)
+    facts = {"holder_port": holder.getsockname()[1], "late": late}
+    for sock in [holder, *others]:
+        sock.close()
+    return facts | {"serves": server.ended()}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["chain", "queries"])
+    parser.add_argument("what", choices=["chain", "queries", "loop"])
     parser.add_argument("--calls", type=int, default=1)
     parser.add_argument("--service-ms", type=int, default=20)
     parser.add_argument("--store-ms", type=int, default=None)
     parser.add_argument("--queries", type=int, default=60)
     parser.add_argument("--batch", action="store_true", help="all queries of a call in one request")
+    parser.add_argument("--hold-ms", type=int, default=400)
+    parser.add_argument("--clients", type=int, default=20)
+    parser.add_argument("--threads", action="store_true", help="a thread for each connection")
     parser.add_argument("--timeout", type=int, default=60)
     opts = parser.parse_args()
     signal.alarm(opts.timeout)
     if opts.what == "chain":
         opts.store_ms = 300 if opts.store_ms is None else opts.store_ms
         facts = chain(opts)
-    else:
+    elif opts.what == "queries":
         opts.store_ms = 4 if opts.store_ms is None else opts.store_ms
         facts = chain(opts, opts.queries, opts.batch)
+    else:
+        facts = loop(opts)
     json.dump(facts, sys.stdout)
     print()
 

@@ -120,6 +120,11 @@ class Nested(unittest.TestCase):
             said = facts("nested.py", "queries", "--queries", "5", "--store-ms", "1", *how)
             self.assertEqual(said["answered"], 1)
 
+    def test_a_single_thread_makes_all_others_wait(self):
+        clients = ("--clients", "5", "--hold-ms", "200")
+        self.assertEqual(facts("nested.py", "loop", *clients)["late"], 5)
+        self.assertEqual(facts("nested.py", "loop", *clients, "--threads")["late"], 0)
+
 
 class Apart(unittest.TestCase):
     def test_the_ends_run_as_programs_of_their_own(self):

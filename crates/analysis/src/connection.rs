@@ -74,6 +74,7 @@ pub(crate) fn analyze_connection(
         records: store.flows.iter().map(records).sum(),
         flows: flows.map(|flow| flow.analysis),
         exchanges,
+        unread_requests: requests::unread(&requests, store),
         requests,
         transactions: transactions::summarize(store),
         unopened,

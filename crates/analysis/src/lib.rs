@@ -56,7 +56,9 @@ pub use flow_curves::FlowCurves;
 pub use ledger::ledger_spans;
 pub use nesting::{Certainty, NestedTime, Nesting, RequestId, RequestLink, nest_requests};
 pub use queue::{QueueStep, Residence, queue_delays, queue_lengths};
-pub use requests::{Conversation, Moment, Request, RequestEnd, RequestParts, Requests, SeenEnds};
+pub use requests::{
+    Conversation, Moment, Request, RequestEnd, RequestParts, Requests, SeenEnds, UnreadRequest,
+};
 pub use store::{ConnectionStore, FlowStore, Passage};
 pub use timeline::{ConnectionView, FlowView, LedgerSpan, LossInterval, OfOthers};
 

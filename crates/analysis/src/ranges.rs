@@ -146,6 +146,38 @@ pub(crate) fn from(ranges: &[Range], floor: u64) -> Vec<Range> {
     kept.map(|&(start, end)| (start.max(floor), end)).collect()
 }
 
+/// Disjoint ranges in order, of which it is known how much lies in any range.
+pub(crate) struct Sums {
+    ranges: Vec<Range>,
+    /// Positions in all ranges before each.
+    before: Vec<u64>,
+}
+
+impl Sums {
+    /// Of ranges that do not overlap, in order.
+    pub(crate) fn new(ranges: Vec<Range>) -> Self {
+        debug_assert!(are_in_order(&ranges));
+        let before = ranges.iter().scan(0u64, |sum, range| {
+            let before = *sum;
+            *sum += range.1 - range.0;
+            Some(before)
+        });
+        let before = before.collect();
+        Self { ranges, before }
+    }
+
+    /// Positions of `range` that are in the ranges.
+    pub(crate) fn overlap(&self, range: Range) -> u64 {
+        self.until(range.1) - self.until(range.0)
+    }
+
+    fn until(&self, at: u64) -> u64 {
+        let after = self.ranges.partition_point(|range| range.0 < at);
+        let Some(last) = after.checked_sub(1) else { return 0 };
+        self.before[last] + (self.ranges[last].1.min(at) - self.ranges[last].0)
+    }
+}
+
 /// Whether they stand in order and do not overlap.
 pub(crate) fn are_in_order(ranges: &[Range]) -> bool {
     ranges.windows(2).all(|pair| pair[0].1 <= pair[1].0)
@@ -222,6 +254,9 @@ mod tests {
             prop_assert_eq!(bits(&minus(&a, &b)), bits(&a) & !bits(&b));
             prop_assert_eq!(bits(&intersection(&a, &b)), bits(&a) & bits(&b));
             prop_assert_eq!(bits(&from(&a, floor)), bits(&a) & (u64::MAX << floor));
+            let until = (floor + 7).min(64);
+            let within = bits(&[(floor, until)]) & bits(&a);
+            prop_assert_eq!(Sums::new(a).overlap((floor, until)), u64::from(within.count_ones()));
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::{Nesting, Request, RequestId, Requests};
+use crate::{Nesting, Request, RequestId, Requests, UnreadRequest};
 use sockscope_record::{
     Connection, ConnectionId, FlowId, LossCounts, Point, PointCost, Side, Stage, named,
 };
@@ -93,6 +93,8 @@ pub struct ConnectionAnalysis {
     pub exchanges: Option<ExchangeSummary>,
     /// Every request, from the first one on.
     pub requests: Requests,
+    /// Those that lay in the receive queue for long before they were read, by their place.
+    pub unread_requests: Vec<UnreadRequest>,
     /// Transactions of VMTP; `None` when no engine of it was recorded.
     pub transactions: Option<TransactionSummary>,
     /// Why it did not come about; `None` when it did, or when that is unknown.
@@ -474,6 +476,8 @@ pub enum FindingId {
     UpstreamWait,
     /// Many small requests to one server, one after the other, answer one.
     NPlusOne,
+    /// Requests lie unread while their thread serves another connection.
+    HeadOfLine,
     /// A request arrived and was not answered.
     Unanswered,
     /// The listening socket has no room for another connection.
@@ -515,6 +519,7 @@ named! {
         SlowService => "slow-service",
         UpstreamWait => "upstream-wait",
         NPlusOne => "n-plus-one",
+        HeadOfLine => "head-of-line",
         Unanswered => "unanswered",
         AcceptQueueFull => "accept-queue-full",
         SynDropped => "syn-dropped",

@@ -292,6 +292,7 @@ fn connection(id: u32, flows: [FlowAnalysis; 2]) -> ConnectionAnalysis {
         flows,
         exchanges: None,
         requests: Requests::none(Conversation::Silent),
+        unread_requests: Vec::new(),
         transactions: None,
         unopened: None,
         reset: None,

@@ -24,6 +24,7 @@ mod duplicates;
 mod end_to_end;
 mod facts;
 mod handshake;
+mod head_of_line;
 mod holds;
 mod interface;
 mod interface_queue_limited;
@@ -86,18 +87,22 @@ pub(crate) fn find(view: &ConnectionView<'_>) -> Vec<Finding> {
 
 /// Adds the findings that rest on requests of several connections, and takes away those that are only their effect.
 pub(crate) fn find_across(analysis: &mut Analysis) {
+    let line = head_of_line::find(analysis);
     let found = analysis.connections.iter().map(|connection| {
+        let id = connection.connection.id;
         let is_effect = |finding: &Finding| match finding.id {
             FindingId::Unanswered => upstream_wait::explains(analysis, connection, &finding.times),
+            FindingId::SlowReader => line.explains(id, &finding.times),
             _ => false,
         };
         let kept: Vec<bool> = connection.findings.iter().map(|one| !is_effect(one)).collect();
         let found = [
-            slow_service::find(analysis, connection),
+            slow_service::find(analysis, connection, &line),
             upstream_wait::find(analysis, connection),
             n_plus_one::find(analysis, connection),
         ];
-        (kept, found.into_iter().flatten().collect::<Vec<_>>())
+        let of_line = line.findings.iter().filter(|finding| finding.flow.connection() == id);
+        (kept, found.into_iter().flatten().chain(of_line.cloned()).collect::<Vec<_>>())
     });
     let found: Vec<_> = found.collect();
     for (connection, (kept, found)) in analysis.connections.iter_mut().zip(found) {

@@ -8,6 +8,7 @@
 
 use sockscope_record::{Connection, Side};
 
+use super::head_of_line::HeadOfLine;
 use super::language;
 use super::phrasing::{self, Notes};
 use super::served::Served;
@@ -17,9 +18,15 @@ use crate::{Analysis, ConnectionAnalysis, Finding, FindingId, NestedTime, SeenEn
 /// Service is at least half of what the caller waited.
 const SERVICE_DIVISOR: u64 = 2;
 
-pub(super) fn find(analysis: &Analysis, connection: &ConnectionAnalysis) -> Option<Finding> {
+/// Requests that hold up others, as `line` has found, are not counted again.
+pub(super) fn find(
+    analysis: &Analysis,
+    connection: &ConnectionAnalysis,
+    line: &HeadOfLine,
+) -> Option<Finding> {
     let asker = connection.requests.asked_by?;
-    let slow: Vec<Served<'_>> = Served::all(analysis, connection).filter(is_slow).collect();
+    let all = Served::all(analysis, connection).filter(|one| !line.is_holder(one.id));
+    let slow: Vec<Served<'_>> = all.filter(is_slow).collect();
     let worst = slow.iter().max_by_key(|one| one.own_ns())?;
     let (answerer, direction) = (asker.other(), asker.sends());
     let times: Vec<Range> = slow.iter().flat_map(times).collect();

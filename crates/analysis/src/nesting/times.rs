@@ -6,7 +6,7 @@
 use super::links::{NestedTime, RequestId};
 use super::parties::{Ask, Service};
 use super::sweep::{Place, Places};
-use crate::ranges::{Range, total, union};
+use crate::ranges::{Range, Sums, total, union};
 
 /// The times of the services that are not all their answerer's own.
 pub(super) fn of_services(
@@ -46,8 +46,8 @@ fn of_service(service: &Service, nested: &[(usize, Range)], unplaced: &Sums) -> 
     let nested_ns = overlap_ns(&ranges, whole);
     let nested_pause_ns = overlap_ns(&ranges, response).min(service.pause_ns);
     let shared = |part: Range| {
-        let both = ranges.iter().map(|range| unplaced.overlap_ns(clip(*range, part)));
-        unplaced.overlap_ns(part) - both.sum::<u64>()
+        let both = ranges.iter().map(|range| unplaced.overlap(clip(*range, part)));
+        unplaced.overlap(part) - both.sum::<u64>()
     };
     let rest_ns = service.pause_ns - nested_pause_ns;
     NestedTime {
@@ -65,33 +65,4 @@ fn clip(range: Range, within: Range) -> Range {
 fn overlap_ns(ranges: &[Range], within: Range) -> u64 {
     let clipped: Vec<Range> = ranges.iter().map(|range| clip(*range, within)).collect();
     total(&clipped)
-}
-
-/// Disjoint ranges in order, with the sum of all before each.
-struct Sums {
-    ranges: Vec<Range>,
-    before: Vec<u64>,
-}
-
-impl Sums {
-    fn new(ranges: Vec<Range>) -> Self {
-        let before = ranges.iter().scan(0u64, |sum, range| {
-            let before = *sum;
-            *sum += range.1 - range.0;
-            Some(before)
-        });
-        let before = before.collect();
-        Self { ranges, before }
-    }
-
-    /// How much of the ranges lies before `at`.
-    fn until(&self, at: u64) -> u64 {
-        let after = self.ranges.partition_point(|range| range.0 < at);
-        let Some(last) = after.checked_sub(1) else { return 0 };
-        self.before[last] + (self.ranges[last].1.min(at) - self.ranges[last].0)
-    }
-
-    fn overlap_ns(&self, (start, end): Range) -> u64 {
-        self.until(end) - self.until(start)
-    }
 }

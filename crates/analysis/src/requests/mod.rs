@@ -18,13 +18,13 @@ mod turns;
 use sockscope_record::{Point, Protocol, Side};
 
 pub use self::request::{
-    Conversation, Moment, Request, RequestEnd, RequestParts, Requests, SeenEnds,
+    Conversation, Moment, Request, RequestEnd, RequestParts, Requests, SeenEnds, UnreadRequest,
 };
 
 use self::closing::Closing;
 use self::datagrams::Datagrams;
 use self::streams::Stream;
-use crate::curve::Curve;
+use crate::curve::{Cursor, Curve};
 use crate::drops::{self, Cause};
 use crate::outcome::{self, Attempt};
 use crate::ranges::{Range, union};
@@ -125,6 +125,31 @@ fn name_readers(requests: &mut Requests, store: &ConnectionStore) {
         let last = reads[..after].last().filter(|read| read.at_ns == heard_ns);
         request.reader_thread = last.map_or(0, |read| read.thread);
     }
+}
+
+/// The requests whose last byte lay in the receive queue for long before it was read.
+pub(crate) fn unread(requests: &Requests, store: &ConnectionStore) -> Vec<UnreadRequest> {
+    let Some(asker) = requests.asked_by else { return Vec::new() };
+    let is_late = |request: &Request| {
+        let waited_ns = request.heard.ns().map(|ns| ns.saturating_sub(request.asked_ns));
+        waited_ns.is_some_and(|ns| ns >= UnreadRequest::LAIN_NS_MIN)
+    };
+    if !requests.list.iter().any(is_late) {
+        return Vec::new();
+    }
+    let flow = store.flow(asker.sends());
+    let reads = flow.at(Point::ReceiveDequeue);
+    let arrivals = Curve::of(flow.at(Point::ReceiveEnqueue));
+    let found = requests.list.iter().zip(0u32..).filter(|(request, _)| is_late(request));
+    let unread = found.filter_map(|(request, index)| {
+        let heard_ns = request.heard.ns()?;
+        let after = reads.partition_point(|read| read.at_ns <= heard_ns);
+        let read = reads[..after].last().filter(|read| read.at_ns == heard_ns)?;
+        let arrived_ns = Cursor::new(&arrivals).seek(read.end().checked_sub(1)?)?.at_ns;
+        let lain_ns = heard_ns.saturating_sub(arrived_ns);
+        (lain_ns >= UnreadRequest::LAIN_NS_MIN).then_some(UnreadRequest { index, arrived_ns })
+    });
+    unread.collect()
 }
 
 /// Whether the client's and the server's end were seen: something was written or read there.

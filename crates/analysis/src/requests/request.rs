@@ -271,6 +271,20 @@ impl Requests {
     }
 }
 
+/// A request that lay in the receive queue for [`UnreadRequest::LAIN_NS_MIN`] or longer before it was read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UnreadRequest {
+    /// Its place among the requests of the connection.
+    pub index: u32,
+    /// When its last byte arrived in the receive queue.
+    pub arrived_ns: u64,
+}
+
+impl UnreadRequest {
+    /// An event loop that is busy with other sockets is back sooner.
+    pub const LAIN_NS_MIN: u64 = 10_000_000;
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -54,6 +54,31 @@ fn root_one_request_for_many_answers_is_silent() {
     assert_eq!(report.findings("upstream-wait").len(), 2, "{}", report.summary());
 }
 
+#[test]
+fn root_the_client_that_a_single_thread_serves_while_others_wait_is_named() {
+    let Some(_turn) = turn::take() else { return };
+    let recording = workload_recorded("nested.py", &["loop"]);
+    let (facts, report) = (recording.facts(), &recording.report);
+    let found = report.findings("head-of-line");
+    assert_eq!(found.len(), 1, "{}", report.summary());
+    assert_eq!(found[0]["count"], facts["late"], "{}", found[0]);
+    let port = u16::try_from(count(&facts["holder_port"])).expect("a port");
+    let holder = &report.connection(port)["id"];
+    let named = format!("on connection {holder},");
+    assert!(text(&found[0]["summary"]).contains(&named), "{}", found[0]);
+    assert!(report.findings("slow-service").is_empty(), "{}", report.summary());
+    assert_eq!(verdict(&recording.dir().display().to_string()), "head-of-line");
+}
+
+#[test]
+fn root_clients_with_a_thread_each_wait_for_no_other() {
+    let Some(_turn) = turn::take() else { return };
+    let recording = workload_recorded("nested.py", &["loop", "--threads"]);
+    let report = &recording.report;
+    assert!(report.findings("head-of-line").is_empty(), "{}", report.summary());
+    assert_eq!(report.findings("slow-service").len(), 1, "{}", report.summary());
+}
+
 /// As `pid 4711`, of a program of the workload.
 fn pid(facts: &Value, name: &str) -> String {
     format!("pid {})", facts[name]["pid"])

@@ -153,7 +153,7 @@ fn write_verdict(report: &Report<'_>, page: &mut Page<'_>) -> io::Result<()> {
     let dropped = dropped.or_else(held);
     let more = dropped.or_else(|| writer_away(report, first.cost_ns, page));
     // The verdict itself says what the callers waited for: the same time has no other cause.
-    let is_of_callers = first.id == FindingId::NPlusOne;
+    let is_of_callers = matches!(first.id, FindingId::NPlusOne | FindingId::HeadOfLine);
     let of_callers = || {
         let served = served(report, first.cost_ns, page);
         served.or_else(|| elsewhere(report, first.cost_ns, page))

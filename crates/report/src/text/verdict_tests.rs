@@ -193,6 +193,22 @@ fn a_proxy_that_waits_is_the_verdict_only_where_no_finding_has_its_time() {
     assert_eq!(named(&analysis), "slow-service", "{}", verdict(&analysis));
 }
 
+#[test]
+fn a_verdict_on_what_callers_waited_for_names_no_other_cause_of_the_same_time() {
+    let mut analysis = nested_calls();
+    for id in [FindingId::SmallWrites, FindingId::NPlusOne, FindingId::HeadOfLine] {
+        let times = vec![(1, 1_000_001)];
+        let finding = stall().connections[0].findings[0].clone();
+        analysis.connections[1].findings =
+            vec![Finding { id, cost_ns: 1_000_000, times, ..finding }];
+        analysis.connections[1].exchanges = stall().connections[0].exchanges.clone();
+        let exchanges = analysis.connections[1].exchanges.as_mut().expect("it has some");
+        exchanges.service_ns = exchanges.total_ns;
+        let has_other = said(&analysis).contains(" but Of ");
+        assert_eq!(has_other, id == FindingId::SmallWrites, "{}", said(&analysis));
+    }
+}
+
 /// The verdict and what to try next.
 fn verdict_and_next(analysis: &Analysis) -> String {
     let text = written(&Text, analysis, &Options::default());
