@@ -113,6 +113,12 @@ impl Curve {
         self.covered.is_empty() && self.missed.is_empty()
     }
 
+    /// The first passage with the byte at `position`.
+    pub(crate) fn at(&self, position: u64) -> Option<&FirstPassage> {
+        let before = self.seen.partition_point(|run| run.end() <= position);
+        self.seen.get(before).filter(|run| run.offset <= position)
+    }
+
     /// Lowest position seen.
     pub(crate) fn first(&self) -> Option<u64> {
         self.covered.first().map(|range| range.0)

@@ -36,7 +36,7 @@ struct Many<'a> {
 
 pub(super) fn find(analysis: &Analysis, connection: &ConnectionAnalysis) -> Option<Finding> {
     let asker = connection.requests.asked_by?;
-    let long = Served::all(analysis, connection).filter(Served::is_long);
+    let long = Served::long(analysis, connection);
     let many = long.filter_map(|served| {
         let (upstream, times) = many_of(analysis, &served)?;
         Some(Many { served, upstream, times })
@@ -77,7 +77,7 @@ fn many_of<'a>(analysis: &'a Analysis, served: &Served<'a>) -> Option<(Upstream<
 
 /// Whether a request waits for many small ones.
 pub(super) fn explains(analysis: &Analysis, served: &Served<'_>) -> bool {
-    served.is_long() && many_of(analysis, served).is_some()
+    many_of(analysis, served).is_some()
 }
 
 /// Whether they are many, small, alike, and one after the other.

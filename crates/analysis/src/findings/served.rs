@@ -24,16 +24,19 @@ pub(super) struct Served<'a> {
 }
 
 impl<'a> Served<'a> {
-    /// Each request of the connection of which the service is known.
-    pub(super) fn all(
+    /// Each request for which its caller waited so long that a user notices, where the service is known.
+    pub(super) fn long(
         analysis: &'a Analysis,
         connection: &'a ConnectionAnalysis,
     ) -> impl Iterator<Item = Self> + 'a {
         let own = connection.connection.id;
-        let list = connection.requests.list.iter().enumerate();
-        list.filter_map(move |(index, request)| {
-            let id = RequestId { connection: own, index: index as u32 };
-            Self::of(analysis, id, request)
+        let list = connection.requests.list.iter().zip(0u32..);
+        let long = list.filter(|(request, _)| {
+            let waited_ns = request.total_ns().or(request.service_ns());
+            waited_ns.is_some_and(|ns| ns >= Request::LONG_NS)
+        });
+        long.filter_map(move |(request, index)| {
+            Self::of(analysis, RequestId { connection: own, index }, request)
         })
     }
 
@@ -62,11 +65,6 @@ impl<'a> Served<'a> {
     /// What is certainly the answerer's own.
     pub(super) fn own_ns(&self) -> u64 {
         self.time.own_ns(self.service_ns)
-    }
-
-    /// Its caller waited so long that a user notices.
-    pub(super) fn is_long(&self) -> bool {
-        self.waited_ns >= Request::LONG_NS
     }
 
     pub(super) fn is_answered(&self) -> bool {

@@ -25,7 +25,7 @@ pub(super) fn find(
     line: &HeadOfLine,
 ) -> Option<Finding> {
     let asker = connection.requests.asked_by?;
-    let all = Served::all(analysis, connection).filter(|one| !line.is_holder(one.id));
+    let all = Served::long(analysis, connection).filter(|one| !line.is_holder(one.id));
     let slow: Vec<Served<'_>> = all.filter(is_slow).collect();
     let worst = slow.iter().max_by_key(|one| one.own_ns())?;
     let (answerer, direction) = (asker.other(), asker.sends());
@@ -52,7 +52,7 @@ pub(super) fn find(
 fn is_slow(one: &Served<'_>) -> bool {
     let is_of_service =
         one.is_answered() && one.request.answered.ns().is_some() && !one.request.is_subscription();
-    is_of_service && one.is_long() && one.own_ns().saturating_mul(SERVICE_DIVISOR) >= one.waited_ns
+    is_of_service && one.own_ns().saturating_mul(SERVICE_DIVISOR) >= one.waited_ns
 }
 
 /// The service without the waits for other servers.

@@ -17,7 +17,7 @@ const NESTED_DIVISOR: u64 = 2;
 
 pub(super) fn find(analysis: &Analysis, connection: &ConnectionAnalysis) -> Option<Finding> {
     let asker = connection.requests.asked_by?;
-    let waits = Served::all(analysis, connection).filter(waits);
+    let waits = Served::long(analysis, connection).filter(waits);
     let waits = waits.filter(|one| !n_plus_one::explains(analysis, one));
     let waits: Vec<Served<'_>> = waits.collect();
     let worst = waits.iter().max_by_key(|one| one.time.nested_ns)?;
@@ -52,7 +52,7 @@ pub(super) fn find(analysis: &Analysis, connection: &ConnectionAnalysis) -> Opti
 }
 
 fn waits(one: &Served<'_>) -> bool {
-    one.is_long() && one.time.nested_ns.saturating_mul(NESTED_DIVISOR) >= one.waited_ns
+    one.time.nested_ns.saturating_mul(NESTED_DIVISOR) >= one.waited_ns
 }
 
 /// Whether that is most of the time of what another rule found between these times.
@@ -62,7 +62,7 @@ pub(super) fn explains(
     times: &[Range],
 ) -> bool {
     let nested: Vec<Range> =
-        Served::all(analysis, connection).filter(waits).flat_map(|one| one.nested).collect();
+        Served::long(analysis, connection).filter(waits).flat_map(|one| one.nested).collect();
     let both = crate::ranges::intersection(times, &union(&nested, &[]));
     total(&both).saturating_mul(NESTED_DIVISOR) >= total(times)
 }

@@ -24,7 +24,7 @@ pub use self::request::{
 use self::closing::Closing;
 use self::datagrams::Datagrams;
 use self::streams::Stream;
-use crate::curve::{Cursor, Curve};
+use crate::curve::Curve;
 use crate::drops::{self, Cause};
 use crate::outcome::{self, Attempt};
 use crate::ranges::{Range, union};
@@ -145,7 +145,7 @@ pub(crate) fn unread(requests: &Requests, store: &ConnectionStore) -> Vec<Unread
         let heard_ns = request.heard.ns()?;
         let after = reads.partition_point(|read| read.at_ns <= heard_ns);
         let read = reads[..after].last().filter(|read| read.at_ns == heard_ns)?;
-        let arrived_ns = Cursor::new(&arrivals).seek(read.end().checked_sub(1)?)?.at_ns;
+        let arrived_ns = arrivals.at(read.end().checked_sub(1)?)?.at_ns;
         let lain_ns = heard_ns.saturating_sub(arrived_ns);
         (lain_ns >= UnreadRequest::LAIN_NS_MIN).then_some(UnreadRequest { index, arrived_ns })
     });
