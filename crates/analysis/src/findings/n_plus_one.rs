@@ -58,10 +58,7 @@ pub(super) fn find(analysis: &Analysis, connection: &ConnectionAnalysis) -> Opti
         times,
         summary: summary(&connection.connection, &many, worst, [asker, answerer]),
         evidence: notes.into_evidence(),
-        fix: format!(
-            "In {program}: ask for all of it in one request (a join, a list of keys, a batch), send the \
-             requests without waiting for each response (a pipeline), or keep what does not change."
-        ),
+        fix: fix(program, is_without_keep_alive(&worst.upstream)),
     })
 }
 
@@ -111,9 +108,13 @@ fn summary(
     let each = phrasing::spread(requests().filter_map(|(request, _)| request.total_ns()));
     let all = phrasing::time(open_ns(&worst.upstream));
     let waited = phrasing::time(worst.served.waited_ns);
+    let apart = match is_without_keep_alive(&worst.upstream) {
+        true => ", each time on a new connection",
+        false => "",
+    };
     let most = format!(
-        "To answer one request the {who} asked {count} times, one after the other, {server}: {each}. That is \
-         {all} of the {waited} that {caller} waited."
+        "To answer one request the {who} asked {count} times, one after the other, {server}{apart}: {each}. \
+         That is {all} of the {waited} that {caller} waited."
     );
     match many.len() {
         1 => most,
@@ -122,6 +123,25 @@ fn summary(
             format!("{most} In all {more} requests caused {}.", phrasing::counted(all, "request"))
         }
     }
+}
+
+/// Whether each request opened a connection of its own, which takes a round trip more.
+fn is_without_keep_alive(upstream: &Upstream<'_>) -> bool {
+    let mut connections: Vec<_> = upstream.requests.iter().map(|(_, id)| id.connection).collect();
+    connections.sort_unstable();
+    connections.dedup();
+    connections.len() == upstream.requests.len()
+}
+
+fn fix(program: &str, is_without_keep_alive: bool) -> String {
+    let first = match is_without_keep_alive {
+        true => "keep one connection open for them; ",
+        false => "",
+    };
+    format!(
+        "In {program}: {first}ask for all of it in one request (a join, a list of keys, a batch), send the \
+         requests without waiting for each response (a pipeline), or keep what does not change."
+    )
 }
 
 fn note(notes: &mut Notes, upstream: &Upstream<'_>) {
@@ -155,6 +175,16 @@ mod tests {
     #[test]
     fn sixty_queries_for_one_call_are_the_services() {
         assert_snapshot!(found_across(&service(60, query)), @"1 n-plus-one @server 1x 300 ms: To answer one request the server (p8, pid 8) asked 60 times, one after the other, p9 (pid 9), on connection 2: 5.00 ms each. That is 300 ms of the 361 ms that p7 waited.");
+    }
+
+    #[test]
+    fn queries_without_keep_alive_open_a_connection_each() {
+        let [asked, _] = service(60, query);
+        let queries = (0..60).map(|n| ("8 > 9", query(500 + n * 6_000)));
+        let all: Vec<_> = std::iter::once(asked).chain(queries).collect();
+        let said = found_across(&all);
+        let each = "p9 (pid 9), on connection 2, each time on a new connection: 5.00 ms each.";
+        assert!(said.contains(each), "{said}");
     }
 
     #[test]
