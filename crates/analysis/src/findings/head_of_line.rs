@@ -13,7 +13,7 @@ use super::phrasing::{self, Notes};
 use crate::ranges::{Range, Sums, intersection, total, union};
 use crate::{Analysis, ConnectionAnalysis, Finding, FindingId, Request, RequestId, SeenEnds};
 
-/// The wait behind others is at least half of what the caller waited.
+/// The wait behind others is at least half of what the caller waited, or so long that a user notices it alone.
 const WAITED_DIVISOR: u64 = 2;
 
 /// Two or more wait at once, on average over the turns: fewer are the effect of a request that is slow.
@@ -115,29 +115,31 @@ fn turns(
             if !threads.contains_key(&thread) || request.seen == SeenEnds::Asker || !is_its_own {
                 continue;
             }
+            // In the pauses of a response the thread is back in its loop.
             let [from_ns, answered_ns] = request.limits();
-            let until_ns = if request.pause_ns > 0 { request.ended_ns } else { answered_ns };
             let id = RequestId { connection: connection.connection.id, index };
-            turns.entry(thread).or_default().push(Turn { times: (from_ns, until_ns), id });
+            turns.entry(thread).or_default().push(Turn { times: (from_ns, answered_ns), id });
         }
     }
     turns
 }
 
-/// The turns in which the thread read no other request and answered none; in order and disjoint.
+/// The turns in which the thread read no other request and answered none; in order and disjoint. A request that waits
+/// meanwhile in an event loop, as that of a subscription, is no matter.
 fn alone(mut turns: Vec<Turn>) -> Vec<Turn> {
     turns.sort_unstable_by_key(|turn| (turn.times, turn.id));
-    let mut busy_until_ns = 0;
-    let mut alone = Vec::new();
-    for (at, turn) in turns.iter().enumerate() {
-        let next_ns = turns.get(at + 1).map_or(u64::MAX, |next| next.times.0);
-        let is_alone = busy_until_ns <= turn.times.0 && turn.times.1 <= next_ns;
-        busy_until_ns = busy_until_ns.max(turn.times.1);
-        if is_alone && turn.times.0 < turn.times.1 {
-            alone.push(*turn);
-        }
-    }
-    alone
+    let mut answered: Vec<u64> = turns.iter().map(|turn| turn.times.1).collect();
+    answered.sort_unstable();
+    let is_alone = |turn: &Turn| {
+        let (from_ns, until_ns) = turn.times;
+        let read_before = turns.partition_point(|one| one.times.0 < from_ns);
+        let read_by = turns.partition_point(|one| one.times.0 < until_ns);
+        let answered_by = answered.partition_point(|ns| *ns <= from_ns);
+        let answered_before = answered.partition_point(|ns| *ns < until_ns);
+        read_by - read_before == 1 && answered_by == answered_before
+    };
+    let alone = turns.iter().copied().filter(|turn| turn.times.0 < turn.times.1 && is_alone(turn));
+    alone.collect()
 }
 
 impl HeadOfLine {
@@ -146,13 +148,7 @@ impl HeadOfLine {
         let served = Sums::new(turns.iter().map(|turn| turn.times).collect());
         let held: Vec<Waiting> = waiting
             .iter()
-            .filter(|one| {
-                let total_ns = analysis
-                    .request(one.id)
-                    .map(|request| request.total_ns().unwrap_or(one.times.1 - one.times.0));
-                let held_ns = served.overlap(one.times).saturating_mul(WAITED_DIVISOR);
-                total_ns.is_some_and(|ns| ns >= Request::LONG_NS && held_ns >= ns)
-            })
+            .filter(|one| is_held(analysis, one, served.overlap(one.times)))
             .copied()
             .collect();
         let load = Load::of(&held);
@@ -175,6 +171,14 @@ impl HeadOfLine {
         self.holders.extend(holders.iter().map(|(turn, _)| turn.id));
         self.findings.extend(finding(analysis, &turns, &held, worst));
     }
+}
+
+/// Whether the caller of a request waited long, and for that wait behind others.
+fn is_held(analysis: &Analysis, one: &Waiting, held_ns: u64) -> bool {
+    let Some(request) = analysis.request(one.id) else { return false };
+    let waited_ns = request.total_ns().unwrap_or(one.times.1 - one.times.0);
+    let is_most = held_ns.saturating_mul(WAITED_DIVISOR) >= waited_ns;
+    waited_ns >= Request::LONG_NS && (is_most || held_ns >= Request::LONG_NS)
 }
 
 /// How many requests wait over time.
@@ -342,6 +346,26 @@ mod tests {
         all.push(("7 > 8", call([9_000, 9_100, 9_200, 9_250], [7, 8])));
         let said = found_across(&all);
         assert!(!said.contains("head-of-line"), "{said}");
+    }
+
+    #[test]
+    fn a_long_wait_behind_others_counts_also_where_the_service_is_longer() {
+        let other = |n: u64| {
+            let heard = 240_300 + n * 1_000;
+            ("7 > 8", call([10_000, heard, heard + 260_000, heard + 260_100], [7, 8]))
+        };
+        let holder = ("6 > 8", call([0, 100, 240_100, 240_200], [6, 8]));
+        let all: Vec<_> = std::iter::once(holder).chain((0..6).map(other)).collect();
+        let said = found_across(&all);
+        assert!(said.contains("1 head-of-line @server 6x 230 ms"), "{said}");
+    }
+
+    #[test]
+    fn a_subscription_that_waits_in_the_same_loop_changes_nothing() {
+        let mut all = held(50, 400_000, |_| 8);
+        all.push(("5 > 8", call([0, 50, 2_000_000, 2_000_100], [5, 8])));
+        let said = found_across(&all);
+        assert!(said.contains("1 head-of-line @server 50x 434 ms"), "{said}");
     }
 
     #[test]
