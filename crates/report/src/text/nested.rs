@@ -14,6 +14,9 @@ use crate::request_tree::Branch;
 /// Lines of the tree, at most.
 const LINES_MAX: usize = 24;
 
+/// Of what is unclear, one part in so many of the total is left out.
+const SHARED_DIVISOR: u64 = 100;
+
 /// Columns of a time.
 const TIME_WIDTH: usize = 8;
 
@@ -90,9 +93,9 @@ fn words(branch: &Branch<'_>, page: &Page<'_>) -> String {
         Some(Certainty::Process) => ", by process",
     };
     let shared_ns = branch.times.map_or(0, |times| times.shared_ns);
-    let shared = match shared_ns {
-        0 => String::new(),
-        ns => format!(", {} unclear", page.time(ns)),
+    let shared = match shared_ns.saturating_mul(SHARED_DIVISOR) > branch.total_ns {
+        false => String::new(),
+        true => format!(", {} unclear", page.time(shared_ns)),
     };
     format!("{}{server}{times}, {connections}{nested}{shared}", asker.unwrap_or_default())
 }
