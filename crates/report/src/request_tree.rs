@@ -51,10 +51,10 @@ impl<'a> Branch<'a> {
         let analysis = report.analysis;
         let parents = analysis.nesting.links().iter().map(|link| link.parent);
         let first = parents.filter(|id| analysis.nesting.parent_of(*id).is_none());
+        let shown: BTreeSet<_> = report.connections().map(|one| one.connection.id).collect();
+        let first = first.filter(|id| shown.contains(&id.connection));
         let known = first.filter_map(|id| Some((analysis.request(id)?.total_ns()?, id)));
-        let shown = known
-            .filter(|(_, id)| report.connections().any(|one| one.connection.id == id.connection));
-        let (_, slowest) = shown.max_by_key(|&(total_ns, id)| (total_ns, Reverse(id)))?;
+        let (_, slowest) = known.max_by_key(|&(total_ns, id)| (total_ns, Reverse(id)))?;
         Self::new(analysis, &[(slowest, None)], 0)
     }
 

@@ -44,7 +44,7 @@ pub(super) struct HeadOfLine {
     pub findings: Vec<Finding>,
     /// Requests that held up others, in order.
     holders: Vec<RequestId>,
-    /// When requests of a connection were held up, in order and disjoint.
+    /// When requests of a connection that were held up lay unread, in order and disjoint.
     held: BTreeMap<ConnectionId, Vec<Range>>,
 }
 
@@ -165,8 +165,7 @@ impl HeadOfLine {
         }
         let turns: Vec<Range> = holders.iter().map(|(turn, _)| turn.times).collect();
         for one in &held {
-            let times = intersection(&[one.times], &turns);
-            self.held.entry(one.id.connection).or_default().extend(times);
+            self.held.entry(one.id.connection).or_default().push(one.times);
         }
         self.holders.extend(holders.iter().map(|(turn, _)| turn.id));
         self.findings.extend(finding(analysis, &turns, &held, worst));
@@ -238,7 +237,8 @@ fn finding(analysis: &Analysis, turns: &[Range], held: &[Waiting], worst: Turn) 
     let caller = phrasing::who(&connection.connection, asker);
     let id = connection.connection.id.0;
     let served = phrasing::time(worst.times.1 - worst.times.0);
-    let waited = |one: &Waiting| total(&intersection(&[one.times], turns));
+    let behind = Sums::new(turns.to_vec());
+    let waited = |one: &Waiting| behind.overlap(one.times);
     let count = phrasing::counted(meanwhile.count() as u64, "request");
     let all = phrasing::counted(held.len() as u64, "request");
     let mut notes = Notes::default();

@@ -67,6 +67,7 @@ pub(crate) use self::connection_churn::Churn;
 
 use self::facts::FlowFacts;
 use self::intervals::{Interval, Intervals};
+use self::served::Served;
 use crate::{Analysis, ConnectionView, Finding, FindingId, FlowView};
 
 /// The findings of a connection that rest on its own records alone, highest cost first.
@@ -90,16 +91,17 @@ pub(crate) fn find_across(analysis: &mut Analysis) {
     let line = head_of_line::find(analysis);
     let found = analysis.connections.iter().map(|connection| {
         let id = connection.connection.id;
+        let served: Vec<Served<'_>> = Served::long(analysis, connection).collect();
         let is_effect = |finding: &Finding| match finding.id {
-            FindingId::Unanswered => upstream_wait::explains(analysis, connection, &finding.times),
+            FindingId::Unanswered => upstream_wait::explains(&served, &finding.times),
             FindingId::SlowReader => line.explains(id, &finding.times),
             _ => false,
         };
         let kept: Vec<bool> = connection.findings.iter().map(|one| !is_effect(one)).collect();
         let found = [
-            slow_service::find(analysis, connection, &line),
-            upstream_wait::find(analysis, connection),
-            n_plus_one::find(analysis, connection),
+            slow_service::find(connection, &served, &line),
+            upstream_wait::find(analysis, connection, &served),
+            n_plus_one::find(analysis, connection, &served),
         ];
         let of_line = line.findings.iter().filter(|finding| finding.flow.connection() == id);
         (kept, found.into_iter().flatten().chain(of_line.cloned()).collect::<Vec<_>>())

@@ -28,17 +28,20 @@ const SIZE_FACTOR_MAX: u64 = 2;
 
 /// One request with the many that it caused.
 struct Many<'a> {
-    served: Served<'a>,
+    served: &'a Served<'a>,
     upstream: Upstream<'a>,
     /// When they were open.
     times: Vec<Range>,
 }
 
-pub(super) fn find(analysis: &Analysis, connection: &ConnectionAnalysis) -> Option<Finding> {
+pub(super) fn find<'a>(
+    analysis: &'a Analysis,
+    connection: &ConnectionAnalysis,
+    served: &'a [Served<'a>],
+) -> Option<Finding> {
     let asker = connection.requests.asked_by?;
-    let long = Served::long(analysis, connection);
-    let many = long.filter_map(|served| {
-        let (upstream, times) = many_of(analysis, &served)?;
+    let many = served.iter().filter_map(|served| {
+        let (upstream, times) = many_of(analysis, served)?;
         Some(Many { served, upstream, times })
     });
     let many: Vec<Many<'_>> = many.collect();

@@ -13,25 +13,25 @@ use super::language;
 use super::phrasing::{self, Notes};
 use super::served::Served;
 use crate::ranges::{Range, minus, total, union};
-use crate::{Analysis, ConnectionAnalysis, Finding, FindingId, NestedTime, SeenEnds};
+use crate::{ConnectionAnalysis, Finding, FindingId, NestedTime, SeenEnds};
 
 /// Service is at least half of what the caller waited.
 const SERVICE_DIVISOR: u64 = 2;
 
 /// Requests that hold up others, as `line` has found, are not counted again.
 pub(super) fn find(
-    analysis: &Analysis,
     connection: &ConnectionAnalysis,
+    served: &[Served<'_>],
     line: &HeadOfLine,
 ) -> Option<Finding> {
     let asker = connection.requests.asked_by?;
-    let all = Served::long(analysis, connection).filter(|one| !line.is_holder(one.id));
-    let slow: Vec<Served<'_>> = all.filter(is_slow).collect();
+    let all = served.iter().filter(|one| !line.is_holder(one.id));
+    let slow: Vec<&Served<'_>> = all.filter(|one| is_slow(one)).collect();
     let worst = slow.iter().max_by_key(|one| one.own_ns())?;
     let (answerer, direction) = (asker.other(), asker.sends());
-    let times: Vec<Range> = slow.iter().flat_map(times).collect();
+    let times: Vec<Range> = slow.iter().flat_map(|one| times(one)).collect();
     let times = union(&times, &[]);
-    let own_ns = slow.iter().map(Served::own_ns).fold(0, u64::saturating_add);
+    let own_ns = slow.iter().map(|one| one.own_ns()).fold(0, u64::saturating_add);
     let mut notes = Notes::default();
     for one in &slow {
         note(&mut notes, one, answerer);
@@ -62,7 +62,7 @@ fn times(one: &Served<'_>) -> Vec<Range> {
 
 fn summary(
     connection: &Connection,
-    slow: &[Served<'_>],
+    slow: &[&Served<'_>],
     worst: &Served<'_>,
     [asker, answerer]: [Side; 2],
 ) -> String {
@@ -89,7 +89,7 @@ fn summary(
     match slow.len() {
         1 => format!("The {who} took {own}{of}: {what}{without}."),
         more => {
-            let median = phrasing::spread(slow.iter().map(Served::own_ns));
+            let median = phrasing::spread(slow.iter().map(|one| one.own_ns()));
             format!(
                 "The {who} took {median} for {more} long requests; of the longest {own}{of}: {what}{without}."
             )
@@ -97,7 +97,7 @@ fn summary(
     }
 }
 
-fn fix(connection: &Connection, slow: &[Served<'_>], answerer: Side) -> String {
+fn fix(connection: &Connection, slow: &[&Served<'_>], answerer: Side) -> String {
     let process = connection.processes.iter().find(|process| process.side == answerer);
     let Some(process) = process else {
         return format!("In the {}: find what it does then, on its own host.", answerer.name());

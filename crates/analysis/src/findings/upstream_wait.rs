@@ -15,15 +15,18 @@ use crate::{Analysis, ConnectionAnalysis, Finding, FindingId};
 /// Nested requests are open at least half of what the caller waited.
 const NESTED_DIVISOR: u64 = 2;
 
-pub(super) fn find(analysis: &Analysis, connection: &ConnectionAnalysis) -> Option<Finding> {
+pub(super) fn find(
+    analysis: &Analysis,
+    connection: &ConnectionAnalysis,
+    served: &[Served<'_>],
+) -> Option<Finding> {
     let asker = connection.requests.asked_by?;
-    let waits = Served::long(analysis, connection).filter(waits);
-    let waits = waits.filter(|one| !n_plus_one::explains(analysis, one));
-    let waits: Vec<Served<'_>> = waits.collect();
+    let waits = served.iter().filter(|one| waits(one) && !n_plus_one::explains(analysis, one));
+    let waits: Vec<&Served<'_>> = waits.collect();
     let worst = waits.iter().max_by_key(|one| one.time.nested_ns)?;
     let upstreams = upstreams(analysis, worst.id);
     let first = upstreams.first()?;
-    let times: Vec<Range> = waits.iter().flat_map(|one| one.nested.clone()).collect();
+    let times: Vec<Range> = waits.iter().flat_map(|one| one.nested.iter().copied()).collect();
     let times = union(&times, &[]);
     let nested_ns = waits.iter().map(|one| one.time.nested_ns).fold(0, u64::saturating_add);
     let mut notes = Notes::default();
@@ -56,20 +59,16 @@ fn waits(one: &Served<'_>) -> bool {
 }
 
 /// Whether that is most of the time of what another rule found between these times.
-pub(super) fn explains(
-    analysis: &Analysis,
-    connection: &ConnectionAnalysis,
-    times: &[Range],
-) -> bool {
-    let nested: Vec<Range> =
-        Served::long(analysis, connection).filter(waits).flat_map(|one| one.nested).collect();
+pub(super) fn explains(served: &[Served<'_>], times: &[Range]) -> bool {
+    let waits = served.iter().filter(|one| waits(one));
+    let nested: Vec<Range> = waits.flat_map(|one| one.nested.iter().copied()).collect();
     let both = crate::ranges::intersection(times, &union(&nested, &[]));
     total(&both).saturating_mul(NESTED_DIVISOR) >= total(times)
 }
 
 fn summary(
     connection: &Connection,
-    waits: &[Served<'_>],
+    waits: &[&Served<'_>],
     worst: &Served<'_>,
     first: &Upstream<'_>,
     [asker, answerer]: [Side; 2],
