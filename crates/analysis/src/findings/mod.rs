@@ -6,6 +6,8 @@
 
 mod accept_queue_full;
 mod acks;
+#[cfg(test)]
+mod across_proptests;
 mod awaiting_repair;
 mod buffer_below_bdp;
 mod buffer_clipped;
