@@ -496,6 +496,8 @@ pub enum FindingId {
     ConnectionChurn,
     /// Reads far smaller than what lies in the receive queue, in bulk.
     SmallReads,
+    /// A queue stands in the network, outside of both hosts.
+    NetworkQueue,
 }
 
 named! {
@@ -529,6 +531,7 @@ named! {
         UdpDropped => "udp-dropped",
         ConnectionChurn => "connection-churn",
         SmallReads => "small-reads",
+        NetworkQueue => "network-queue",
     }
 }
 

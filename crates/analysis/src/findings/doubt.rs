@@ -49,6 +49,12 @@ impl Doubt {
         Intervals::union_of(points.flat_map(|point| self.at(point).iter()))
     }
 
+    /// Times at which data may have left one host or arrived at the other unseen.
+    pub(super) fn of_network(&self) -> Intervals {
+        let points = [Point::InterfaceDequeue, Point::InputEnqueue].into_iter();
+        Intervals::union_of(points.flat_map(|point| self.at(point).iter()))
+    }
+
     /// Times at which a segment may have arrived, or have been read, unseen.
     pub(super) fn of_reads(&self) -> Intervals {
         let points = [

@@ -35,6 +35,7 @@ mod language;
 mod late_wakeup;
 mod n_plus_one;
 mod nagle_delayed_ack;
+mod network_queue;
 mod phrasing;
 mod reads;
 mod receive_window_limited;
@@ -138,10 +139,12 @@ fn of_flow(
         let dropped = [queue, udp_receive_drop::find(&facts), udp_refused::find(&facts), others];
         return reader.into_iter().chain(dropped).flatten().chain(clipped).collect();
     }
+    let network = network_queue::find(&facts);
+    let is_free = |_: &Finding| network.is_none();
     let is_queue_limited = queue.is_some();
     let is_reader_slow = reader[0].is_some();
-    let send_buffer = send_buffer_limited::find(&facts);
-    let receive_window = receive_window_limited::find(&facts, is_reader_slow);
+    let send_buffer = send_buffer_limited::find(&facts).filter(is_free);
+    let receive_window = receive_window_limited::find(&facts, is_reader_slow).filter(is_free);
     let below_bdp = buffer_below_bdp::find(&facts, send_buffer.is_some(), receive_window.is_some());
     let of_sender = [
         nagle_delayed_ack::find(&facts),
@@ -150,11 +153,17 @@ fn of_flow(
         small_reads::find(&facts),
         delayed_ack_wait::find(&facts),
         corked::find(&facts),
-        congestion_limited::find(&facts),
+        congestion_limited::find(&facts).filter(is_free),
         retransmission::find(&facts, is_queue_limited, opening),
     ];
-    let limits = [queue, send_buffer, receive_window, below_bdp];
-    of_sender.into_iter().chain(reader).chain(limits).flatten().chain(clipped).collect()
+    of_sender
+        .into_iter()
+        .chain(reader)
+        .chain(limits)
+        .flatten()
+        .chain(network)
+        .chain(clipped)
+        .collect()
 }
 
 /// When a finding cost time.

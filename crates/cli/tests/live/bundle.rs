@@ -67,6 +67,13 @@ impl Recording {
         self.folder.path().join("live.sockscope")
     }
 
+    /// The first line of its text report that has this label.
+    pub fn line(&self, label: &str) -> String {
+        let said = sockscope_says(&["report", &self.dir().display().to_string()]);
+        let line = said.lines().find(|line| line.starts_with(label));
+        line.unwrap_or_else(|| panic!("no {label} in {said}")).to_owned()
+    }
+
     /// What a workload printed: the facts of the ends that ran in it.
     pub fn facts(&self) -> Value {
         facts(&self.said)

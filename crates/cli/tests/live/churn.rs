@@ -1,6 +1,6 @@
 //! Connections that are opened anew for each request.
 
-use crate::bundle::{Recording, sockscope_says, workload_recorded};
+use crate::bundle::{Recording, workload_recorded};
 use crate::link;
 use crate::report::text;
 use crate::turn;
@@ -8,13 +8,6 @@ use crate::turn;
 /// Over a link on which a handshake takes as long as a request.
 fn over_a_link(arguments: &[&str]) -> Recording {
     link::recorded(&["--delay-ms", "5"], "many_connections.py", arguments).0
-}
-
-/// The line of the text report that has this label.
-fn line(recording: &Recording, label: &str) -> String {
-    let said = sockscope_says(&["report", &recording.dir().display().to_string()]);
-    let line = said.lines().find(|line| line.starts_with(label));
-    line.unwrap_or_else(|| panic!("no {label} in {said}")).to_owned()
 }
 
 #[test]
@@ -29,7 +22,7 @@ fn root_a_connection_for_each_request_is_one_finding_and_the_verdict() {
     let pid = format!("pid {}", recording.facts()["client"]["pid"]);
     assert!(text(&finding["summary"]).contains(&pid), "{finding}");
     assert!(text(&finding["summary"]).contains("for 1 request each"), "{finding}");
-    let verdict = line(&recording, "verdict");
+    let verdict = recording.line("verdict");
     assert!(verdict.contains("connection-churn costs most"), "{verdict}");
 }
 

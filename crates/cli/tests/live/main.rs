@@ -31,6 +31,7 @@ mod last_trace;
 mod low_mark;
 mod missed;
 mod nested;
+mod network_queue;
 mod one_connection;
 mod programs;
 mod readers;

@@ -1,0 +1,205 @@
+//! `network-queue`: a queue stands in the network, outside of the queues of both hosts.
+//!
+//! What a packet takes from the driver of one host (point 4) to the input of the other (point 5) has a part that is the
+//! path's, the least that was seen, and what is above it. Above it is a queue where it stays for long, and rose packet
+//! by packet, as the packets wait for each other. A path that changes, or stops for a while, delays a packet at once.
+//!
+//! While it fires, the full windows and buffers of both hosts are its effect and not reported again.
+
+use std::cell::LazyCell;
+
+use sockscope_record::{Point, marks};
+
+use super::facts::FlowFacts;
+use super::intervals::{Interval, Intervals};
+use super::phrasing;
+use super::tally::Tally;
+use crate::ranges::{self, Range};
+use crate::{Finding, FindingId, FlowStore, Passage, Residence, queue_delays};
+
+/// CoDel's target and interval (RFC 8289 §4.2, §4.3): a queue whose delay stays above the first for the
+/// second is a standing one.
+const STANDING_DELAY_NS: u64 = 5_000_000;
+const STANDING_INTERVAL_NS: u64 = 100_000_000;
+
+/// A queue that delayed fewer packets than this was a burst.
+const DELAYED_MIN: usize = 20;
+
+/// One packet adds at most this part of the delay that a queue reaches.
+const STEP_DIVISOR: u64 = 2;
+
+/// Less than a fifth of the busy time would gain little.
+const SHARE_PERCENT_MIN: u64 = 20;
+
+/// What one packet took.
+#[derive(Debug, Clone, Copy)]
+struct Transit {
+    left_ns: u64,
+    arrived_ns: u64,
+    /// Above the least of all packets.
+    excess_ns: u64,
+    /// How much more than that of the packet before, or 0.
+    step_ns: u64,
+    offset: u64,
+}
+
+pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
+    if !facts.view.store.connection.both_ends_here {
+        return None;
+    }
+    let (base_ns, transits) = transits(facts.view.flow())?;
+    let standing: Vec<&[Transit]> = transits
+        .chunk_by(|a, b| is_above(a) && is_above(b))
+        .filter(|run| is_standing(run))
+        .collect();
+    let queued = || standing.iter().copied().flatten();
+    let waits = queued().map(|one| Interval::new(one.left_ns + base_ns, one.arrived_ns));
+    let costs = Intervals::union_of(waits).without(&facts.doubt.of_network());
+    let delayed: Vec<u64> = queued().map(|one| one.excess_ns).collect();
+    if !facts.is_share_of_busy(costs.total_ns(), SHARE_PERCENT_MIN) {
+        return None;
+    }
+    let mut tally = Tally::of_times(delayed.len(), &costs);
+    let cost_ns = tally.cost_ns;
+    for one in queued() {
+        tally.notes.add(one.arrived_ns, || {
+            let took = phrasing::time(one.arrived_ns - one.left_ns);
+            format!("bytes from {} on arrive {took} after they left", one.offset)
+        });
+    }
+    let (sender, receiver) = (facts.who(facts.sender()), facts.receiver().name());
+    let summary = format!(
+        "Packets of the {sender} waited {} in the network, above the {} that the path takes ({}). Neither host's own \
+         queue had them.",
+        phrasing::spread(delayed),
+        phrasing::time(base_ns),
+        facts.share_of_busy(cost_ns.min(facts.busy_ns)),
+    );
+    let fix = format!(
+        "Between the {sender}'s host and the {receiver}'s: find the slowest link, and give its queue a short limit or \
+         fq_codel (tc -s qdisc show on each router). On the sender's host \
+         net.ipv4.tcp_congestion_control=bbr fills queues less."
+    );
+    Some(tally.into_finding(FindingId::NetworkQueue, facts, facts.sender(), summary, fix))
+}
+
+fn is_above(one: &Transit) -> bool {
+    one.excess_ns >= STANDING_DELAY_NS
+}
+
+/// Whether packets waited for each other for long.
+fn is_standing(run: &[Transit]) -> bool {
+    let (Some(first), Some(last)) = (run.first(), run.last()) else { return false };
+    let most_ns = run.iter().map(|one| one.excess_ns).max().unwrap_or(0);
+    let step_ns = run.iter().map(|one| one.step_ns).max().unwrap_or(0);
+    is_above(first)
+        && run.len() >= DELAYED_MIN
+        && last.arrived_ns - first.arrived_ns >= STANDING_INTERVAL_NS
+        && step_ns <= most_ns / STEP_DIVISOR
+}
+
+/// The least that a packet took, and what each took, in the order in which they arrived. Of bytes that were sent
+/// again it is not known which transmission arrived: they are left out.
+fn transits(flow: &FlowStore) -> Option<(u64, Vec<Transit>)> {
+    let data = |point| flow.at(point).iter().filter(|pass: &&Passage| pass.len > 0);
+    let again = data(Point::InterfaceDequeue).filter(|pass| is_again(pass));
+    let again: Vec<Range> = again.map(|pass| (pass.offset, pass.end())).collect();
+    let again = LazyCell::new(|| ranges::union(&again, &[]));
+    let left: Vec<Passage> =
+        data(Point::InterfaceDequeue).filter(|pass| !is_again(pass)).copied().collect();
+    let mut stays = queue_delays(&left, flow.at(Point::InputEnqueue));
+    stays.retain(|stay| stay.left_ns >= stay.entered_ns && !touches(&again, stay));
+    stays.sort_by_key(|stay| (stay.left_ns, stay.offset));
+    let base_ns = stays.iter().map(Residence::delay_ns).min()?;
+    let mut before_ns = 0;
+    let transits = stays.iter().map(|stay| {
+        let excess_ns = stay.delay_ns() - base_ns;
+        let step_ns = excess_ns.saturating_sub(std::mem::replace(&mut before_ns, excess_ns));
+        let (left_ns, arrived_ns) = (stay.entered_ns, stay.left_ns);
+        Transit { left_ns, arrived_ns, excess_ns, step_ns, offset: stay.offset }
+    });
+    Some((base_ns, transits.collect()))
+}
+
+fn is_again(pass: &Passage) -> bool {
+    pass.marks & marks::RETRANSMITTED != 0
+}
+
+fn touches(ranges: &[Range], stay: &Residence) -> bool {
+    let after = ranges.partition_point(|&(_, end)| end <= stay.offset);
+    ranges.get(after).is_some_and(|&(start, _)| start < stay.offset.saturating_add(stay.len))
+}
+
+#[cfg(test)]
+mod tests {
+    use insta::assert_snapshot;
+
+    use crate::findings::testing::{evidence, found};
+
+    /// Packets that leave together, and arrive `period_us` apart after 10 ms.
+    fn through(packets: u64, period_us: u64) -> String {
+        let left = (0..packets).map(|i| format!("{i}us 1-4 +1000"));
+        let arrived = (0..packets).map(|i| format!("{}us 5-8 +1000", 10_000 + i * period_us));
+        left.chain(arrived).collect::<Vec<_>>().join(" | ")
+    }
+
+    const WIRE: &str = "0ms wire | 400ms end";
+
+    #[test]
+    fn packets_that_wait_for_each_other_stand_in_a_queue() {
+        assert_snapshot!(found(&through(100, 2_000), WIRE), @"network-queue @client 97x 198 ms: Packets of the client waited 6.00 ms to 198 ms, median 102 ms in the network, above the 10.0 ms that the path takes (49 % of 400 ms with bytes under way). Neither host's own queue had them.");
+        assert_snapshot!(evidence(&through(100, 2_000), WIRE).lines().next().unwrap(), @"bytes from 3000 on arrive 16.0 ms after they left");
+    }
+
+    #[test]
+    fn a_burst_that_drains_is_silent() {
+        assert_eq!(found(&through(100, 40), WIRE), "");
+        assert_eq!(found(&through(15, 20_000), WIRE), "");
+    }
+
+    #[test]
+    fn a_queue_of_the_interface_is_not_the_networks() {
+        let text = through(100, 2_000).replace("5-8", "4-8").replace("1-4", "1-3");
+        assert!(!found(&text, "0ms interface_queue | 400ms end").contains("network-queue"));
+    }
+
+    /// Packets 2 ms apart, of which those from the fiftieth on take longer.
+    fn changed(before_ms: u64, after_ms: u64) -> String {
+        let took = |i: u64| if i < 50 { before_ms } else { after_ms };
+        let left = (0..200).map(|i| format!("{}ms 1-4 +1000", i * 2));
+        let arrived = (0..200).map(|i| format!("{}ms 5-8 +1000", i * 2 + took(i)));
+        left.chain(arrived).collect::<Vec<_>>().join(" | ")
+    }
+
+    #[test]
+    fn a_path_that_changes_is_silent() {
+        assert_eq!(found(&changed(10, 40), WIRE), "");
+        assert_eq!(found(&changed(40, 10), WIRE), "");
+    }
+
+    #[test]
+    fn a_path_that_stops_for_a_while_is_silent() {
+        // What was sent meanwhile arrives at once, then.
+        let left = (0..200).map(|i| format!("{}ms 1-4 +1000", i * 2));
+        let arrived = (0..200).map(|i: u64| {
+            let due = i * 2 + 10;
+            format!("{}ms 5-8 +1000", if (100..250).contains(&due) { 250 } else { due })
+        });
+        let text = left.chain(arrived).collect::<Vec<_>>().join(" | ");
+        assert_eq!(found(&text, WIRE), "");
+    }
+
+    #[test]
+    fn where_the_time_is_spent_elsewhere_it_is_silent() {
+        assert_eq!(found(&through(100, 2_000), "0ms receive_queue.app | 2s end"), "");
+    }
+
+    #[test]
+    fn the_time_in_which_a_packet_may_have_been_missed_is_not_counted() {
+        let text = through(100, 2_000).replace("110000us 5-8 +1000", "110000us 6-8 +1000");
+        let hole = text.replace("112000us 5-8 +1000", "112000us 5-8 51000..52000");
+        let missed = format!("{hole} | 220ms loss from=0ms detail=1 code=5");
+        let cost = |text: &str| found(text, WIRE).split(':').next().unwrap_or_default().to_owned();
+        assert_snapshot!(format!("{}, {}", cost(&hole), cost(&missed)), @"network-queue @client 96x 198 ms, network-queue @client 96x 98.0 ms");
+    }
+}
