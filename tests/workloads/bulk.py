@@ -2,7 +2,8 @@
 """A transfer whose every byte is checked: the receiver returns the SHA-256 of what it got.
 
 The client sends, or with `--reverse` the server. Data repeats a random block from a seed, its length
-odd so that no two segments are alike; `--rate` bounds the speed. With `--halt-at N --until FILE` the
+odd so that no two segments are alike. `--rate` bounds the speed by pauses between writes, `--pacing-rate` by the option
+SO_MAX_PACING_RATE of the sender's socket. With `--halt-at N --until FILE` the
 sender stops once N bytes are written, says `halted` on standard error, and goes on when FILE exists.
 """
 
@@ -15,6 +16,7 @@ import time
 
 import ends
 
+SO_MAX_PACING_RATE = 47
 BLOCK_BYTES = (1 << 20) - 3
 
 
@@ -30,6 +32,8 @@ def server(opts):
 
 def send(opts, sock):
     connection = ends.Counted(sock)
+    if opts.pacing_rate:
+        sock.setsockopt(socket.SOL_SOCKET, SO_MAX_PACING_RATE, opts.pacing_rate)
     digest = hashlib.sha256()
     start = time.monotonic()
     for piece in _pieces(opts):
@@ -84,6 +88,7 @@ if __name__ == "__main__":
     parser.add_argument("--write-bytes", type=int, default=65536, help="at most 1048573")
     parser.add_argument("--read-bytes", type=int, default=262144)
     parser.add_argument("--rate", type=int, help="bytes a second at most")
+    parser.add_argument("--pacing-rate", type=int, help="bytes a second, below 2 GiB")
     parser.add_argument("--halt-at", type=int, default=0, metavar="N", help="with --until")
     parser.add_argument("--until", metavar="FILE", help="wait in the middle until it exists")
     parser.add_argument("--reverse", action="store_true", help="the server sends")

@@ -498,6 +498,8 @@ pub enum FindingId {
     SmallReads,
     /// A queue stands in the network, outside of both hosts.
     NetworkQueue,
+    /// The rate that the program set bounds the flow.
+    PacingLimited,
 }
 
 named! {
@@ -532,6 +534,7 @@ named! {
         ConnectionChurn => "connection-churn",
         SmallReads => "small-reads",
         NetworkQueue => "network-queue",
+        PacingLimited => "pacing-limited",
     }
 }
 

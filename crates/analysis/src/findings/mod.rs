@@ -36,6 +36,7 @@ mod late_wakeup;
 mod n_plus_one;
 mod nagle_delayed_ack;
 mod network_queue;
+mod pacing_limited;
 mod phrasing;
 mod reads;
 mod receive_window_limited;
@@ -139,6 +140,8 @@ fn of_flow(
         let dropped = [queue, udp_receive_drop::find(&facts), udp_refused::find(&facts), others];
         return reader.into_iter().chain(dropped).flatten().chain(clipped).collect();
     }
+    let pacing = pacing_limited::find(&facts);
+    let queue = queue.filter(|_| pacing.is_none());
     let network = network_queue::find(&facts);
     let is_free = |_: &Finding| network.is_none();
     let is_queue_limited = queue.is_some();
@@ -156,6 +159,7 @@ fn of_flow(
         congestion_limited::find(&facts).filter(is_free),
         retransmission::find(&facts, is_queue_limited, opening),
     ];
+    let limits = [pacing, queue, send_buffer, receive_window, below_bdp];
     of_sender
         .into_iter()
         .chain(reader)

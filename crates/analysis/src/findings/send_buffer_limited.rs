@@ -35,7 +35,7 @@ const UNSENT_DIVISOR: u64 = 8;
 const UNSENT_SEGMENTS: u64 = 2;
 
 /// `SOL_SOCKET`, `SO_MAX_PACING_RATE` (asm-generic/socket.h).
-const MAX_PACING_RATE: (u16, u16) = (1, 47);
+pub(super) const MAX_PACING_RATE: (u16, u16) = (1, 47);
 
 pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
     let is_set = facts.send_buffer.is_set_by_program;
@@ -289,7 +289,7 @@ mod tests {
     #[test]
     fn a_rate_that_the_program_set_is_not_the_buffers() {
         let event = format!("{SET} 0ms option extra=65583 detail=50000 |");
-        assert_snapshot!(found(&paced(&event, 200), WIRE), @"");
+        assert_snapshot!(found(&paced(&event, 200), WIRE), @"pacing-limited @client 20x 394 ms: The client bounds its socket to 50000 bytes a second (SO_MAX_PACING_RATE), and its data waited for that 394 ms (98 % of 400 ms with bytes under way).");
     }
 
     #[test]

@@ -33,6 +33,7 @@ mod missed;
 mod nested;
 mod network_queue;
 mod one_connection;
+mod pacing;
 mod programs;
 mod readers;
 mod refused;
