@@ -87,6 +87,10 @@ class BothEnds(unittest.TestCase):
                                written=600, answered=2400)
         self.assertEqual(client["writes"], 12)
 
+    def test_both_requests_are_answered(self):
+        client, _ = self.check("large_request.py", "--bytes", "3000", written=3100, answered=200)
+        self.assertTrue(client["answered"])
+
     def test_idle_exchanges(self):
         self.check("idle.py", "--exchanges", "3", "--rest-s", "0.01", written=300, answered=300)
 

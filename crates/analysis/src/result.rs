@@ -500,6 +500,8 @@ pub enum FindingId {
     NetworkQueue,
     /// The rate that the program set bounds the flow.
     PacingLimited,
+    /// Full-size segments never arrive, and smaller ones do.
+    MtuBlackhole,
 }
 
 named! {
@@ -535,6 +537,7 @@ named! {
         SmallReads => "small-reads",
         NetworkQueue => "network-queue",
         PacingLimited => "pacing-limited",
+        MtuBlackhole => "mtu-blackhole",
     }
 }
 

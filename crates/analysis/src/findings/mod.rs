@@ -34,6 +34,7 @@ mod intervals;
 mod language;
 mod late_wakeup;
 mod n_plus_one;
+mod mtu_blackhole;
 mod nagle_delayed_ack;
 mod network_queue;
 mod pacing_limited;
@@ -143,6 +144,8 @@ fn of_flow(
     let pacing = pacing_limited::find(&facts);
     let queue = queue.filter(|_| pacing.is_none());
     let network = network_queue::find(&facts);
+    let blackhole = mtu_blackhole::find(&facts);
+    let opening = &Intervals::union_of(opening.iter().chain(blackhole.iter().flat_map(times)));
     let is_free = |_: &Finding| network.is_none();
     let is_queue_limited = queue.is_some();
     let is_reader_slow = reader[0].is_some();
@@ -166,6 +169,7 @@ fn of_flow(
         .chain(limits)
         .flatten()
         .chain(network)
+        .chain(blackhole)
         .chain(clipped)
         .collect()
 }

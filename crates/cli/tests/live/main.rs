@@ -15,6 +15,7 @@ mod schema;
 mod turn;
 
 mod asked;
+mod blackhole;
 mod bounds;
 mod churn;
 mod connections;
