@@ -3,7 +3,7 @@
 
 The client writes a head and a body, the server answers when it has both. Without `--nodelay` the
 body waits for the acknowledgment of the head, which the server's kernel delays by some 40 ms.
-`--one-write` and `--nodelay` are the two cures. With `--more` the head waits for the body in the send
+`--one-write` and `--nodelay` are the two cures. `--body-writes` cuts the body up. With `--more` the head waits for the body in the send
 queue, for as long as `--pause-ms` lets it. With `--more-left` the body has the flag too, and with
 `--cork left` the client never uncorks: then each call waits for TCP's timer. `--cork each` uncorks after
 each message, `--uncork-after-ms` later.
@@ -21,7 +21,9 @@ def client(opts):
     connection = ends.Counted(sock)
     if opts.cork == "left":
         cork(sock, True)
-    parts = [b"h" * opts.head_bytes, b"b" * opts.body_bytes]
+    body, size = b"b" * opts.body_bytes, -(-opts.body_bytes // opts.body_writes)
+    pieces = [body[start:start + size] for start in range(0, len(body), size)]
+    parts = [b"h" * opts.head_bytes, *pieces]
     if opts.one_write:
         parts = [b"".join(parts)]
     times_ns = []
@@ -73,6 +75,7 @@ if __name__ == "__main__":
     parser.add_argument("--calls", type=int, default=200)
     parser.add_argument("--head-bytes", type=int, default=100)
     parser.add_argument("--body-bytes", type=int, default=300)
+    parser.add_argument("--body-writes", type=int, default=1)
     parser.add_argument("--answer-bytes", type=int, default=100)
     parser.add_argument("--one-write", action="store_true", help="head and body in one write")
     parser.add_argument("--more", action="store_true", help="send the head with MSG_MORE")

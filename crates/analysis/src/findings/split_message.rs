@@ -6,7 +6,7 @@
 //! delayed acknowledgment took is `nagle-delayed-ack`'s; only holds of a plain round trip count here. Messages
 //! scattered over many tiny writes are reported too, without a claim of time.
 
-use sockscope_record::Point;
+use sockscope_record::{Point, marks};
 
 use super::facts::FlowFacts;
 use super::intervals::Interval;
@@ -14,7 +14,7 @@ use super::nagle_delayed_ack::stalls;
 use super::phrasing;
 use super::tally::Tally;
 use super::writes::{Turn, Write, corked_offsets, turns};
-use crate::{Finding, FindingId, LedgerPart, LedgerSpan};
+use crate::{Finding, FindingId, LedgerPart, LedgerSpan, Passage};
 
 /// A hold worth a word: far above a round trip on loopback, where it has no effect.
 const HOLD_NS_MIN: u64 = 1_000_000;
@@ -155,6 +155,7 @@ fn scattered(facts: &FlowFacts<'_>, messages: &[Turn<'_>]) -> Option<Finding> {
             && is_in_one_go(message)
     };
     let mut tally = Tally::default();
+    let mut seen = Seen::default();
     for (index, message) in messages.iter().enumerate().filter(|(_, message)| is_scattered(message))
     {
         let next = messages.get(index + 1).and_then(|next| next.writes.first());
@@ -166,6 +167,7 @@ fn scattered(facts: &FlowFacts<'_>, messages: &[Turn<'_>]) -> Option<Finding> {
             continue;
         }
         tally.count += 1;
+        seen.add(facts, message);
         note(&mut tally, message);
     }
     let is_habit = tally.count >= SCATTERED_MESSAGES_MIN as u64;
@@ -174,11 +176,48 @@ fn scattered(facts: &FlowFacts<'_>, messages: &[Turn<'_>]) -> Option<Finding> {
     }
     let what = format!(
         "{} of {} went out in {SCATTERED_WRITES_MIN} writes or more each, although one segment could \
-         have carried it.",
+         have carried it{}.",
         tally.count,
         phrasing::counted(messages.len() as u64, "message"),
+        seen.words(tally.count),
     );
     Some(finding(facts, tally, &what))
+}
+
+/// What the parts of messages were on the path: one packet and one wake-up each would have done.
+#[derive(Default)]
+struct Seen {
+    packets: u64,
+    wakeups: u64,
+}
+
+impl Seen {
+    fn add(&mut self, facts: &FlowFacts<'_>, message: &Turn<'_>) {
+        let flow = facts.view.flow();
+        let within = |passes: &'_ [Passage]| {
+            let from = passes.partition_point(|pass| pass.end() <= message.offset());
+            let of_message = passes[from..].iter().take_while(|pass| pass.offset < message.end());
+            let new = of_message.filter(|pass| pass.marks & marks::RETRANSMITTED == 0);
+            new.map(|pass| pass.marks & marks::WAITED_FOR != 0).collect::<Vec<bool>>()
+        };
+        self.packets += within(flow.at(Point::SendDequeue)).len() as u64;
+        let arrivals = within(flow.at(Point::ReceiveEnqueue));
+        self.wakeups += arrivals.into_iter().filter(|was_awaited| *was_awaited).count() as u64;
+    }
+
+    /// As `, and they took 80 packets and woke the reader 60 times`; nothing where that was no more than one each.
+    fn words(&self, messages: u64) -> String {
+        let more = |count: u64| count > messages;
+        let packets = phrasing::counted(self.packets, "packet");
+        match (more(self.packets), more(self.wakeups)) {
+            (true, true) => {
+                let times = phrasing::counted(self.wakeups, "time");
+                format!("; they took {packets}, and their reader was woken {times}")
+            }
+            (true, false) => format!("; they took {packets}"),
+            (false, _) => String::new(),
+        }
+    }
 }
 
 fn is_in_one_go(message: &Turn<'_>) -> bool {
@@ -242,7 +281,34 @@ mod tests {
 
     #[test]
     fn five_writes_a_message_as_a_habit_are_named_without_a_time() {
-        assert_snapshot!(found(&scattered("20us"), "0ms app_idle | 21ms end"), @"split-message @client 20x 0 ns: From the client: 20 of 20 messages went out in 4 writes or more each, although one segment could have carried it.");
+        assert_snapshot!(found(&scattered("20us"), "0ms app_idle | 21ms end"), @"split-message @client 20x 0 ns: From the client: 20 of 20 messages went out in 4 writes or more each, although one segment could have carried it; they took 100 packets.");
+    }
+
+    #[test]
+    fn parts_that_wake_the_reader_one_by_one_cost_wake_ups() {
+        let turn = |n: u64| {
+            let at = |us: u64| n * 1_000 + us;
+            let writes = (0..5).map(|part| {
+                let marks = if part % 2 == 0 { " waited" } else { "" };
+                let (at, arrives) = (at(part * 20), at(part * 20 + 5));
+                format!("{at}us 1-6 +9 | {arrives}us 7 +9{marks} | {arrives}us 8 +9")
+            });
+            let answer = format!("{}us <1-8 +5", at(900));
+            writes.chain([answer]).collect::<Vec<_>>().join(" | ")
+        };
+        let text: Vec<_> = (1..=20).map(turn).collect();
+        assert_snapshot!(found(&text.join(" | "), "0ms app_idle | 21ms end"), @"split-message @client 20x 0 ns: From the client: 20 of 20 messages went out in 4 writes or more each, although one segment could have carried it; they took 100 packets, and their reader was woken 60 times.");
+    }
+
+    /// As Nagle's algorithm, or autocorking, has it.
+    #[test]
+    fn parts_that_travel_in_one_packet_cost_calls_alone() {
+        let text = scattered("20us").replace("1-8 +9", "1 +9");
+        let sent = (1..=20)
+            .map(|n| format!("{}us 2-8 +45", n * 1_000 + 200))
+            .collect::<Vec<_>>()
+            .join(" | ");
+        assert_snapshot!(found(&format!("{text} | {sent}"), "0ms app_idle | 21ms end"), @"split-message @client 20x 0 ns: From the client: 20 of 20 messages went out in 4 writes or more each, although one segment could have carried it.");
     }
 
     #[test]
@@ -281,13 +347,13 @@ mod tests {
 
     #[test]
     fn calls_of_several_threads_are_no_parts_of_a_message() {
-        assert_snapshot!(found(&calls(|_| 7, 1), "0ms app_idle | 21ms end"), @"split-message @client 20x 0 ns: From the client: 20 of 20 messages went out in 4 writes or more each, although one segment could have carried it.");
+        assert_snapshot!(found(&calls(|_| 7, 1), "0ms app_idle | 21ms end"), @"split-message @client 20x 0 ns: From the client: 20 of 20 messages went out in 4 writes or more each, although one segment could have carried it; they took 100 packets.");
         assert_snapshot!(found(&calls(|part| part, 1), "0ms app_idle | 21ms end"), @"");
     }
 
     #[test]
     fn calls_that_are_answered_one_by_one_are_no_parts_of_a_message() {
-        assert_snapshot!(found(&calls(|_| 7, 4), "0ms app_idle | 21ms end"), @"split-message @client 20x 0 ns: From the client: 20 of 20 messages went out in 4 writes or more each, although one segment could have carried it.");
+        assert_snapshot!(found(&calls(|_| 7, 4), "0ms app_idle | 21ms end"), @"split-message @client 20x 0 ns: From the client: 20 of 20 messages went out in 4 writes or more each, although one segment could have carried it; they took 100 packets.");
         assert_snapshot!(found(&calls(|_| 7, 5), "0ms app_idle | 21ms end"), @"");
     }
 

@@ -43,6 +43,7 @@ mod run_as;
 mod small_reads;
 mod soak;
 mod socket_buffers;
+mod split;
 mod stall;
 mod tun;
 mod turned_away;
