@@ -502,6 +502,8 @@ pub enum FindingId {
     PacingLimited,
     /// Full-size segments never arrive, and smaller ones do.
     MtuBlackhole,
+    /// The receiver's window opens in steps far smaller than a segment.
+    SillyWindow,
 }
 
 named! {
@@ -538,6 +540,7 @@ named! {
         NetworkQueue => "network-queue",
         PacingLimited => "pacing-limited",
         MtuBlackhole => "mtu-blackhole",
+        SillyWindow => "silly-window",
     }
 }
 

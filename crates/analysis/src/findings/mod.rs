@@ -47,6 +47,7 @@ mod reset_unread;
 mod retransmission;
 mod send_buffer_limited;
 mod served;
+mod silly_window;
 mod slow_reader;
 mod slow_service;
 mod small_reads;
@@ -150,7 +151,9 @@ fn of_flow(
     let is_queue_limited = queue.is_some();
     let is_reader_slow = reader[0].is_some();
     let send_buffer = send_buffer_limited::find(&facts).filter(is_free);
-    let receive_window = receive_window_limited::find(&facts, is_reader_slow).filter(is_free);
+    let silly_window = silly_window::find(&facts);
+    let receive_window = receive_window_limited::find(&facts, is_reader_slow);
+    let receive_window = receive_window.filter(is_free).filter(|_| silly_window.is_none());
     let below_bdp = buffer_below_bdp::find(&facts, send_buffer.is_some(), receive_window.is_some());
     let of_sender = [
         nagle_delayed_ack::find(&facts),
@@ -162,7 +165,7 @@ fn of_flow(
         congestion_limited::find(&facts).filter(is_free),
         retransmission::find(&facts, is_queue_limited, opening),
     ];
-    let limits = [pacing, queue, send_buffer, receive_window, below_bdp];
+    let limits = [pacing, queue, send_buffer, silly_window, receive_window, below_bdp];
     of_sender
         .into_iter()
         .chain(reader)

@@ -40,6 +40,7 @@ mod readers;
 mod refused;
 mod resent;
 mod run_as;
+mod silly_window;
 mod small_reads;
 mod soak;
 mod socket_buffers;
