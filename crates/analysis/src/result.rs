@@ -504,6 +504,8 @@ pub enum FindingId {
     MtuBlackhole,
     /// The receiver's window opens in steps far smaller than a segment.
     SillyWindow,
+    /// Both ends answer each other's acknowledgments.
+    AckStorm,
 }
 
 named! {
@@ -541,6 +543,7 @@ named! {
         PacingLimited => "pacing-limited",
         MtuBlackhole => "mtu-blackhole",
         SillyWindow => "silly-window",
+        AckStorm => "ack-storm",
     }
 }
 
@@ -559,6 +562,7 @@ impl FindingId {
                 | Self::ResetUnread
                 | Self::UdpRefused
                 | Self::UdpDropped
+                | Self::AckStorm
         )
     }
 }

@@ -5,6 +5,7 @@
 //! not certain says nothing: no finding is better than a wrong one.
 
 mod accept_queue_full;
+mod ack_storm;
 mod acks;
 #[cfg(test)]
 mod across_proptests;
@@ -33,8 +34,8 @@ mod interface_queue_limited;
 mod intervals;
 mod language;
 mod late_wakeup;
-mod n_plus_one;
 mod mtu_blackhole;
+mod n_plus_one;
 mod nagle_delayed_ack;
 mod network_queue;
 mod pacing_limited;
@@ -88,6 +89,7 @@ pub(crate) fn find(view: &ConnectionView<'_>) -> Vec<Finding> {
         .extend([connection_refused::find(view), reset_unread::find(view)].into_iter().flatten());
     findings.extend(stop_and_wait::find(view));
     findings.extend(unanswered::find(view));
+    findings.extend(ack_storm::find(view));
     by_cost(&mut findings);
     findings
 }

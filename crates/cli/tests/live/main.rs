@@ -14,6 +14,7 @@ mod report;
 mod schema;
 mod turn;
 
+mod ack_storm;
 mod asked;
 mod blackhole;
 mod bounds;
