@@ -599,7 +599,11 @@ fn served(report: &Report<'_>, verdict_ns: u64, page: &Page<'_>) -> Option<Strin
     (service_ns > verdict_ns && service_ns.saturating_mul(2) >= calls_ns).then(|| {
         let share = percent_of(service_ns, calls_ns);
         let calls = page.time(calls_ns);
-        format!("Of {calls} that callers waited, {share} was the answering program's own time.")
+        let whose = match report.analysis.nesting.is_empty() {
+            true => "program's",
+            false => "programs'",
+        };
+        format!("Of {calls} that callers waited, {share} was the answering {whose} own time.")
     })
 }
 

@@ -206,6 +206,8 @@ fn a_verdict_on_what_callers_waited_for_names_no_other_cause_of_the_same_time() 
         exchanges.service_ns = exchanges.total_ns;
         let has_other = said(&analysis).contains(" but Of ");
         assert_eq!(has_other, id == FindingId::SmallWrites, "{}", said(&analysis));
+        let has_plural = said(&analysis).contains("was the answering programs' own time.");
+        assert_eq!(has_plural, has_other, "{}", said(&analysis));
     }
 }
 
