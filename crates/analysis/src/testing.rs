@@ -82,7 +82,8 @@ pub(crate) fn analyze_of(connection: Connection, text: &str) -> ConnectionAnalys
 }
 
 /// What the analysis says of several connections, from number 1 on: each has its ends as `CLIENT > SERVER`, by the
-/// numbers of their processes, and its records. Several processes of one side are apart by commas.
+/// numbers of their processes, and its records. Several processes of one side are apart by commas; an end without
+/// any is on another host.
 pub(crate) fn analyze_all<T: AsRef<str>>(connections: &[(&str, T)]) -> Analysis {
     let mut analyzer = Analyzer::new();
     for (id, (ends, text)) in (1..).zip(connections) {
@@ -106,7 +107,9 @@ fn between(id: u32, ends: &str) -> Connection {
     let processes = [side(client, Side::Client), side(server, Side::Server)].concat();
     let port = processes.iter().find(|one| one.side == Side::Server).map_or(80, |one| one.pid);
     let server = SocketAddr::from((Ipv4Addr::LOCALHOST, port as u16));
-    Connection { server, processes, ..connection(id) }
+    let is_here = |side| processes.iter().any(|one| one.side == side);
+    let both_ends_here = is_here(Side::Client) && is_here(Side::Server);
+    Connection { server, processes, both_ends_here, ..connection(id) }
 }
 
 /// A call, as `ASKED READ ANSWERED READ` in microseconds, with the threads of the asker and of the answerer.

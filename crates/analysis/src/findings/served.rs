@@ -7,7 +7,9 @@ use sockscope_record::ConnectionId;
 
 use super::phrasing;
 use crate::ranges::{Range, intersection, union};
-use crate::{Analysis, Certainty, ConnectionAnalysis, NestedTime, Request, RequestEnd, RequestId};
+use crate::{
+    Analysis, Certainty, ConnectionAnalysis, NestedTime, Request, RequestEnd, RequestId, SeenEnds,
+};
 
 /// One request of a connection, with what is nested in it.
 pub(super) struct Served<'a> {
@@ -153,6 +155,8 @@ pub(super) struct Leaf {
     pub server: String,
     /// As `300 ms of its own`.
     pub took: String,
+    /// Its own end of the connection was not recorded.
+    pub is_elsewhere: bool,
 }
 
 /// Follows the longest request to the one that waits for no other.
@@ -173,13 +177,20 @@ pub(super) fn leaf<'a>(analysis: &'a Analysis, first: &Upstream<'a>) -> Option<L
         1 => single_words(analysis, id)?,
         more => format!("{} for {more} requests", phrasing::time(all_ns)),
     };
-    Some(Leaf { connection: connection.connection.id, server: server_words(connection), took })
+    Some(Leaf {
+        connection: connection.connection.id,
+        server: server_words(connection),
+        took,
+        is_elsewhere: analysis.request(id)?.seen == SeenEnds::Asker,
+    })
 }
 
 /// As `300 ms of its own`: the larger of the answerer's own time and the rest.
 fn single_words(analysis: &Analysis, id: RequestId) -> Option<String> {
     let request = analysis.request(id)?;
-    let Some(parts) = request.parts() else { return Some(phrasing::time(request.total_ns()?)) };
+    let Some(parts) = request.parts() else {
+        return Some(format!("{} with the network to it", phrasing::time(request.total_ns()?)));
+    };
     let own_ns = analysis.nesting.time_of(id).own_ns(parts.service_ns);
     let way_ns = parts.request_ns + parts.response_ns;
     Some(match own_ns >= way_ns {

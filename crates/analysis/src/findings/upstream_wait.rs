@@ -47,10 +47,7 @@ pub(super) fn find(
             cause(first, &leaf),
         ),
         evidence: notes.into_evidence(),
-        fix: format!(
-            "Look further on connection {}; {program} itself can only ask less, earlier, or several at once.",
-            leaf.connection.0
-        ),
+        fix: fix(program, &leaf),
     })
 }
 
@@ -98,8 +95,16 @@ fn summary(
     }
 }
 
+fn fix(program: &str, leaf: &Leaf) -> String {
+    let id = leaf.connection.0;
+    let also = if leaf.is_elsewhere { ", and record on the host of that server too" } else { "" };
+    format!(
+        "Look further on connection {id}{also}; {program} itself can only ask less, earlier, or several at once."
+    )
+}
+
 fn cause(first: &Upstream<'_>, leaf: &Leaf) -> String {
-    let Leaf { connection, server, took } = leaf;
+    let Leaf { connection, server, took, .. } = leaf;
     match (*connection == first.connection.connection.id, first.count) {
         (false, _) => format!("Behind it, {server}, took {took}."),
         (true, 1) => format!("That server took {took}."),
@@ -144,6 +149,13 @@ mod tests {
         2 upstream-wait @server 1x 300 ms: Of the 300 ms that p8 waited, the server (p9, pid 9) waited 300 ms for a request of its own to p10 (pid 10), on connection 3, asked by the same thread. That server took 300 ms of its own.
         3 slow-service @server 1x 300 ms: The server (p10, pid 10) took 300 ms of the 300 ms that p9 waited: from reading the request (50 bytes) to its first byte of response.
         ");
+    }
+
+    #[test]
+    fn a_proxy_between_two_other_hosts_waits_for_an_address() {
+        let asked = "100us 5-7 +50 | 120us 8 +50 thread=8 | 300ms <1-4 +90 thread=8";
+        let upstream = "150us 1-4 +50 thread=8 | 299ms <5-7 +90 | 299010us <8 +90 thread=8";
+        assert_snapshot!(found_across(&[("? > 8", asked), ("8 > ?", upstream)]), @"1 upstream-wait @server 1x 299 ms: The server (p8, pid 8) waited 299 ms for a request of its own to 127.0.0.1:80, on connection 2, asked by the same thread. That server took 299 ms with the network to it.");
     }
 
     #[test]

@@ -45,6 +45,16 @@ fn a_chain_of_three_has_its_time_at_its_end() {
 }
 
 #[test]
+fn a_proxy_between_two_other_hosts_has_its_own_time() {
+    let asked = "100us 5-7 +50 | 120us 8 +50 thread=8 | 2000us <1-4 +90 thread=8";
+    let upstream = "150us 1-4 +50 thread=8 | 1900us <5-7 +90 | 1910us <8 +90 thread=8";
+    assert_snapshot!(nested(&[("? > 8", asked), ("8 > ?", upstream)]), @r"
+    2.1 in 1.1 by thread
+    1.1: own 120, nested 1760, unknown 0
+    ");
+}
+
+#[test]
 fn requests_at_the_same_time_count_once() {
     let asked = call([100, 120, 1_000, 1_010], [7, 8]);
     let [first, second] = [[200, 210, 500, 510], [300, 310, 700, 710]];
