@@ -6,7 +6,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
-use sockscope_analysis::{Analysis, Certainty, ConnectionAnalysis, RequestId};
+use sockscope_analysis::{Analysis, Certainty, ConnectionAnalysis, Request, RequestId};
 use sockscope_record::{ConnectionId, Process};
 
 use crate::Report;
@@ -23,26 +23,33 @@ pub(crate) struct Branch<'a> {
     pub count: u64,
     /// When the first one was asked.
     pub asked_ns: u64,
+    /// What the callers waited; of a caller that was not seen, the service.
     pub total_ns: u64,
-    /// `None` where one end of a request was not seen.
-    pub times: Option<BranchTimes>,
+    /// `None` where the answering end of a request was not seen.
+    pub service: Option<ServiceTimes>,
+    /// Request and response in network and kernel, until they were read. `None` where one end was not seen. With the
+    /// service it adds up to the total.
+    pub transit_ns: Option<u64>,
     /// How it is known that they are nested; `None` of the first request.
     pub certainty: Option<Certainty>,
     /// The branch with the longest time first.
     pub nested: Vec<Branch<'a>>,
 }
 
-/// Whose the time was; the parts add up to the total.
+/// Whose the time of a service was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct BranchTimes {
+pub(crate) struct ServiceTimes {
     /// The answerer's own.
     pub own_ns: u64,
     /// At least one nested request was open.
     pub nested_ns: u64,
     /// The answerer waited, and it is unknown for which of its requests.
     pub shared_ns: u64,
-    /// Request and response in network and kernel, until they were read.
-    pub transit_ns: u64,
+}
+
+/// What the caller waited, or else the service.
+fn known_ns(request: &Request) -> Option<u64> {
+    request.total_ns().or_else(|| request.service_ns())
 }
 
 impl<'a> Branch<'a> {
@@ -53,7 +60,7 @@ impl<'a> Branch<'a> {
         let first = parents.filter(|id| analysis.nesting.parent_of(*id).is_none());
         let shown: BTreeSet<_> = report.connections().map(|one| one.connection.id).collect();
         let first = first.filter(|id| shown.contains(&id.connection));
-        let known = first.filter_map(|id| Some((analysis.request(id)?.total_ns()?, id)));
+        let known = first.filter_map(|id| Some((known_ns(analysis.request(id)?)?, id)));
         let (_, slowest) = known.max_by_key(|&(total_ns, id)| (total_ns, Reverse(id)))?;
         Self::new(analysis, &[(slowest, None)], 0)
     }
@@ -64,7 +71,7 @@ impl<'a> Branch<'a> {
         requests: &[(RequestId, Option<Certainty>)],
         depth: usize,
     ) -> Option<Self> {
-        let total = |id| analysis.request(id)?.total_ns();
+        let total = |id| known_ns(analysis.request(id)?);
         let (longest, _) = requests.iter().max_by_key(|(id, _)| (total(*id), Reverse(*id)))?;
         let mut branch = Self {
             connection: analysis.connection(longest.connection)?,
@@ -72,7 +79,8 @@ impl<'a> Branch<'a> {
             count: 0,
             asked_ns: u64::MAX,
             total_ns: 0,
-            times: Some(BranchTimes::default()),
+            service: Some(ServiceTimes::default()),
+            transit_ns: Some(0),
             certainty: None,
             nested: Vec::new(),
         };
@@ -101,17 +109,17 @@ impl<'a> Branch<'a> {
         self.connections.insert(id.connection);
         self.count += 1;
         self.asked_ns = self.asked_ns.min(request.asked_ns);
-        self.total_ns = self.total_ns.saturating_add(request.total_ns().unwrap_or(0));
+        self.total_ns = self.total_ns.saturating_add(known_ns(request).unwrap_or(0));
         let time = analysis.nesting.time_of(id);
-        self.times = self.times.zip(request.parts()).map(|(sum, parts)| BranchTimes {
-            own_ns: sum.own_ns.saturating_add(time.own_ns(parts.service_ns)),
-            nested_ns: sum.nested_ns.saturating_add(time.nested_ns),
-            shared_ns: sum.shared_ns.saturating_add(time.shared_ns),
-            transit_ns: sum
-                .transit_ns
-                .saturating_add(parts.request_ns)
-                .saturating_add(parts.response_ns),
-        });
+        self.service =
+            self.service.zip(request.service_ns()).map(|(sum, service_ns)| ServiceTimes {
+                own_ns: sum.own_ns.saturating_add(time.own_ns(service_ns)),
+                nested_ns: sum.nested_ns.saturating_add(time.nested_ns),
+                shared_ns: sum.shared_ns.saturating_add(time.shared_ns),
+            });
+        let transit_ns = request.parts().map(|parts| parts.request_ns + parts.response_ns);
+        self.transit_ns =
+            self.transit_ns.zip(transit_ns).map(|(sum, transit_ns)| sum.saturating_add(transit_ns));
     }
 
     /// The process that answers, if one was seen.
@@ -129,6 +137,8 @@ impl<'a> Branch<'a> {
 
 #[cfg(test)]
 mod tests {
+    use sockscope_analysis::SeenEnds;
+
     use super::*;
     use crate::Options;
     use crate::fixture::{nested_calls, origin, slow_calls};
@@ -140,13 +150,30 @@ mod tests {
         let mut branches = vec![Branch::slowest(&report).expect("curl waits for nginx")];
         let mut levels = Vec::new();
         while let Some(branch) = branches.pop() {
-            let times = branch.times.expect("both ends were seen");
-            let BranchTimes { own_ns, nested_ns, shared_ns, transit_ns } = times;
+            let service = branch.service.expect("both ends were seen");
+            let ServiceTimes { own_ns, nested_ns, shared_ns } = service;
+            let transit_ns = branch.transit_ns.expect("both ends were seen");
             assert_eq!(own_ns + nested_ns + shared_ns + transit_ns, branch.total_ns);
             levels.push((branch.count, own_ns / 1_000_000, nested_ns / 1_000_000));
             branches.extend(branch.nested);
         }
         assert_eq!(levels, [(1, 2, 296), (1, 24, 270), (3, 264, 0)]);
+    }
+
+    #[test]
+    fn of_a_proxy_between_other_hosts_its_own_time_is_known() {
+        let (origin, options, mut analysis) = (origin(), Options::default(), nested_calls());
+        analysis.connections[0].requests.list[0].seen = SeenEnds::Answerer;
+        analysis.connections[1].requests.list[0].seen = SeenEnds::Asker;
+        let report = Report { origin: &origin, analysis: &analysis, options: &options };
+        let branch = Branch::slowest(&report).expect("nginx waits for python3");
+        assert_eq!(branch.total_ns, 298_000_000, "as long as its service");
+        assert_eq!(
+            (branch.service.map(|it| it.own_ns), branch.transit_ns),
+            (Some(2_000_000), None)
+        );
+        let upstream = &branch.nested[0];
+        assert_eq!((upstream.total_ns, upstream.service), (296_000_000, None));
     }
 
     #[test]

@@ -24,7 +24,7 @@ pub(super) struct BranchView<'a> {
 
 impl<'a> BranchView<'a> {
     pub(super) fn new(branch: &Branch<'a>) -> Self {
-        let (times, answerer) = (branch.times, branch.answerer());
+        let (service, answerer) = (branch.service, branch.answerer());
         Self {
             connections: branch.connections.iter().map(|id| id.0).collect(),
             server: branch.connection.connection.server.to_string(),
@@ -34,10 +34,10 @@ impl<'a> BranchView<'a> {
             count: branch.count,
             asked_ns: branch.asked_ns,
             total_ns: branch.total_ns,
-            own_ns: times.map(|times| times.own_ns),
-            nested_ns: times.map(|times| times.nested_ns),
-            shared_ns: times.map(|times| times.shared_ns),
-            transit_ns: times.map(|times| times.transit_ns),
+            own_ns: service.map(|service| service.own_ns),
+            nested_ns: service.map(|service| service.nested_ns),
+            shared_ns: service.map(|service| service.shared_ns),
+            transit_ns: branch.transit_ns,
             nested: branch.nested.iter().map(Self::new).collect(),
         }
     }

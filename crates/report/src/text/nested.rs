@@ -47,10 +47,9 @@ pub(super) fn write(report: &Report<'_>, page: &mut Page<'_>) -> io::Result<()> 
 }
 
 fn add_lines(branch: &Branch<'_>, depth: usize, page: &Page<'_>, lines: &mut Vec<String>) {
-    let unknown = || "?".to_owned();
-    let [own, transit] = [0, 1].map(|part: usize| {
-        branch.times.map_or_else(unknown, |times| page.time([times.own_ns, times.transit_ns][part]))
-    });
+    let time = |ns: Option<u64>| ns.map_or("?".to_owned(), |ns| page.time(ns));
+    let own = time(branch.service.map(|service| service.own_ns));
+    let transit = time(branch.transit_ns);
     let total = page.time(branch.total_ns);
     let figures = format!("{total:>TIME_WIDTH$} {own:>TIME_WIDTH$} {transit:>TIME_WIDTH$}");
     let sign = match page.style.charset {
@@ -92,7 +91,7 @@ fn words(branch: &Branch<'_>, page: &Page<'_>) -> String {
         Some(Certainty::Thread) => ", by thread",
         Some(Certainty::Process) => ", by process",
     };
-    let shared_ns = branch.times.map_or(0, |times| times.shared_ns);
+    let shared_ns = branch.service.map_or(0, |service| service.shared_ns);
     let shared = match shared_ns.saturating_mul(SHARED_DIVISOR) > branch.total_ns {
         false => String::new(),
         true => format!(", {} unclear", page.time(shared_ns)),
