@@ -506,6 +506,8 @@ pub enum FindingId {
     SillyWindow,
     /// Both ends answer each other's acknowledgments.
     AckStorm,
+    /// Writes leave a small segment each.
+    BufferMismatch,
 }
 
 named! {
@@ -544,6 +546,7 @@ named! {
         MtuBlackhole => "mtu-blackhole",
         SillyWindow => "silly-window",
         AckStorm => "ack-storm",
+        BufferMismatch => "buffer-mismatch",
     }
 }
 

@@ -12,6 +12,7 @@ mod across_proptests;
 mod awaiting_repair;
 mod buffer_below_bdp;
 mod buffer_clipped;
+mod buffer_mismatch;
 mod buffers;
 mod by_byte;
 mod congestion_limited;
@@ -161,6 +162,7 @@ fn of_flow(
         nagle_delayed_ack::find(&facts),
         split_message::find(&facts),
         small_writes::find(&facts),
+        buffer_mismatch::find(&facts),
         small_reads::find(&facts),
         delayed_ack_wait::find(&facts),
         corked::find(&facts),

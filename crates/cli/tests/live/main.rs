@@ -39,6 +39,7 @@ mod pacing;
 mod programs;
 mod readers;
 mod refused;
+mod remainders;
 mod resent;
 mod run_as;
 mod silly_window;
