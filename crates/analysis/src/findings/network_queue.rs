@@ -8,7 +8,7 @@
 
 use std::cell::LazyCell;
 
-use sockscope_record::{Point, marks};
+use sockscope_record::{Point, Stage, marks};
 
 use super::facts::FlowFacts;
 use super::intervals::{Interval, Intervals};
@@ -44,7 +44,7 @@ struct Transit {
 }
 
 pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
-    if !facts.view.store.connection.both_ends_here {
+    if !facts.view.store.connection.both_ends_here || !is_wire_slow(facts) {
         return None;
     }
     let (base_ns, transits) = transits(facts.view.flow())?;
@@ -69,8 +69,7 @@ pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
     }
     let (sender, receiver) = (facts.who(facts.sender()), facts.receiver().name());
     let summary = format!(
-        "Packets of the {sender} waited {} in the network, above the {} that the path takes ({}). Neither host's own \
-         queue had them.",
+        "Packets of the {sender} waited {} between the two hosts, above the {} that the path takes ({}).",
         phrasing::spread(delayed),
         phrasing::time(base_ns),
         facts.share_of_busy(cost_ns.min(facts.busy_ns)),
@@ -81,6 +80,13 @@ pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
          net.ipv4.tcp_congestion_control=bbr fills queues less."
     );
     Some(tally.into_finding(FindingId::NetworkQueue, facts, facts.sender(), summary, fix))
+}
+
+/// Whether some packets took longer than others: on loopback and the like none does, and there is no more to look at.
+fn is_wire_slow(facts: &FlowFacts<'_>) -> bool {
+    let wire = facts.view.analysis.stages.iter().find(|stage| stage.stage == Stage::Wire);
+    let delays = wire.and_then(|wire| wire.delay_ns);
+    delays.is_none_or(|delays| delays.max - delays.min >= STANDING_DELAY_NS)
 }
 
 fn is_above(one: &Transit) -> bool {
@@ -147,7 +153,7 @@ mod tests {
 
     #[test]
     fn packets_that_wait_for_each_other_stand_in_a_queue() {
-        assert_snapshot!(found(&through(100, 2_000), WIRE), @"network-queue @client 97x 198 ms: Packets of the client waited 6.00 ms to 198 ms, median 102 ms in the network, above the 10.0 ms that the path takes (49 % of 400 ms with bytes under way). Neither host's own queue had them.");
+        assert_snapshot!(found(&through(100, 2_000), WIRE), @"network-queue @client 97x 198 ms: Packets of the client waited 6.00 ms to 198 ms, median 102 ms between the two hosts, above the 10.0 ms that the path takes (49 % of 400 ms with bytes under way).");
         assert_snapshot!(evidence(&through(100, 2_000), WIRE).lines().next().unwrap(), @"bytes from 3000 on arrive 16.0 ms after they left");
     }
 
