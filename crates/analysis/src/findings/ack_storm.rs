@@ -32,6 +32,12 @@ pub(super) fn find(view: &ConnectionView<'_>) -> Option<Finding> {
     if connection.protocol != Protocol::Tcp || connection.is_to_itself() {
         return None;
     }
+    let [client, server] = &view.store.flows;
+    let empty =
+        |flow| of_flow(flow, true).filter(|segment| segment.is_empty).take(EACH_MIN).count();
+    if [client, server].iter().any(|flow| empty(flow) < EACH_MIN) {
+        return None;
+    }
     let segments = segments(view);
     let storms: Vec<&[Segment<'_>]> = segments
         .chunk_by(|a, b| {
@@ -84,13 +90,12 @@ fn out_of_step(view: &ConnectionView<'_>) -> Side {
 /// The segments of both directions in time order, as one host saw them.
 fn segments<'a>(view: &ConnectionView<'a>) -> Vec<Segment<'a>> {
     let [client, server] = &view.store.flows;
-    let mut segments = of_flow(client, true);
-    segments.extend(of_flow(server, false));
+    let mut segments: Vec<_> = of_flow(client, true).chain(of_flow(server, false)).collect();
     segments.sort_by_key(|segment| segment.pass.at_ns);
     segments
 }
 
-fn of_flow(flow: &FlowStore, is_clients: bool) -> Vec<Segment<'_>> {
+fn of_flow(flow: &FlowStore, is_clients: bool) -> impl Iterator<Item = Segment<'_>> {
     let points = [
         Point::InputDequeue,
         Point::InterfaceDequeue,
@@ -99,7 +104,7 @@ fn of_flow(flow: &FlowStore, is_clients: bool) -> Vec<Segment<'_>> {
     ];
     let passes = points.into_iter().map(|point| flow.at(point)).find(|it| !it.is_empty());
     let mut before: Option<&Passage> = None;
-    let segment = |pass| {
+    let segment = move |pass| {
         let last = before.replace(pass);
         let is_same = last.is_some_and(|last: &Passage| {
             last.acknowledged() == pass.acknowledged() && last.window_bytes() == pass.window_bytes()
@@ -107,7 +112,7 @@ fn of_flow(flow: &FlowStore, is_clients: bool) -> Vec<Segment<'_>> {
         let is_empty = pass.len == 0 && pass.tcp_flags == tcp_flags::ACK && is_same;
         Segment { pass, is_clients, is_empty }
     };
-    passes.unwrap_or_default().iter().map(segment).collect()
+    passes.unwrap_or_default().iter().map(segment)
 }
 
 /// Whether both ends take part alternately.

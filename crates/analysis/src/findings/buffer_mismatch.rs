@@ -36,6 +36,11 @@ pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
     if segment_bytes > SEGMENT_BYTES_MAX {
         return None;
     }
+    let is_large = |write: &&Write| write.len > segment_bytes;
+    let large: Vec<&Write> = facts.writes.iter().filter(is_large).collect();
+    if large.len() < WRITES_MIN {
+        return None;
+    }
     let taken: Vec<&Passage> = facts
         .view
         .flow()
@@ -43,8 +48,6 @@ pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
         .iter()
         .filter(|pass| pass.len > 0 && pass.marks & marks::RETRANSMITTED == 0)
         .collect();
-    let is_large = |write: &&Write| write.len > segment_bytes;
-    let large: Vec<&Write> = facts.writes.iter().filter(is_large).collect();
     let remainders: Vec<Remainder<'_>> = large
         .iter()
         .filter_map(|write| {

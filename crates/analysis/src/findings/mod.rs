@@ -2,7 +2,7 @@
 //!
 //! One rule a file, each a pure function of one flow's facts. The order of precedence, so that no
 //! time is reported twice, stands in [`of_flow`]; docs/findings/ has a page for each rule. A rule that is
-//! not certain says nothing: no finding is better than a wrong one.
+//! not certain says nothing: no finding is better than a wrong one. [`Churn`] alone looks at all connections.
 
 mod accept_queue_full;
 mod ack_storm;

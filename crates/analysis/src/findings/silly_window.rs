@@ -30,9 +30,13 @@ struct Small {
 }
 
 pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
-    let flow = facts.view.flow();
-    let taken: Vec<&Passage> = flow
-        .at(Point::SendDequeue)
+    let taken = facts.view.flow().at(Point::SendDequeue);
+    if taken.iter().filter(|pass| pass.hold() == Hold::Rwnd).take(SEGMENTS_MIN).count()
+        < SEGMENTS_MIN
+    {
+        return None;
+    }
+    let taken: Vec<&Passage> = taken
         .iter()
         .filter(|pass| pass.len > 0 && pass.marks & marks::RETRANSMITTED == 0)
         .collect();

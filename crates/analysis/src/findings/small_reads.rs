@@ -99,6 +99,11 @@ fn runs(flow: &FlowStore, is_doubtful: impl Fn(u64, u64) -> bool) -> Vec<Vec<Rea
 /// have been several. A queue that ran empty ends a read too, of which nothing is known: its size is that of a large
 /// one.
 fn reads(flow: &FlowStore) -> Vec<Read> {
+    let copies = flow.at(Point::ReceiveDequeue).iter();
+    let small = copies.filter(|copy| u64::from(copy.len) <= SMALL_BYTES_MAX).count() as u64;
+    if small < READS_MIN {
+        return Vec::new();
+    }
     let segments = Segments::of(flow);
     let returns = flow.events.iter().filter(|event| event.kind == Kind::ReadReturn);
     let returned: Vec<u64> = returns.map(sockscope_record::Record::end).collect();
