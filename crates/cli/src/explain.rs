@@ -18,6 +18,7 @@ const PAGES: &[(&str, &str)] = pages![
     "ack-storm",
     "buffer-below-bdp",
     "buffer-clipped",
+    "buffer-mismatch",
     "congestion-limited",
     "connection-churn",
     "connection-refused",
