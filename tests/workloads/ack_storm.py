@@ -14,7 +14,6 @@ import os
 import pathlib
 import select
 import signal
-import struct
 import subprocess
 import sys
 
