@@ -17,8 +17,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use background::Background;
-use live::Rights;
-use programs::Program;
+use live::{Rights, Which};
 use skipped::Skipped;
 use step::{Step, step};
 
@@ -63,11 +62,18 @@ fn tests(root: &Path, skipped: &mut Skipped) -> Result<String, String> {
     })?;
     let mut meanwhile = Skipped::default();
     background::run_during(root, &mut meanwhile, |others| {
-        inside("live tests", || live::run(&first, &rights, skipped))?;
+        let without_lab =
+            inside("live tests", || live::run(&first, Which::WithoutLab, &rights, skipped));
         // Where they could not be built, the background says so.
-        let mut others: Vec<Program> = others.recv().unwrap_or_default();
+        let Ok(mut others) = others.recv() else { return without_lab };
         others.retain(|program| !first.contains(program));
-        inside("live tests of other crates", || live::run(&others, &rights, skipped))
+        let of_lab = inside("live tests that start sockscope-lab", || {
+            live::run(&first, Which::OfLab, &rights, skipped)
+        });
+        let of_others = inside("live tests of other crates", || {
+            live::run(&others, Which::All, &rights, skipped)
+        });
+        without_lab.and(of_lab).and(of_others)
     })?;
     skipped.add_all(&meanwhile);
     Ok("ci: the live tests (root_) ran too".to_owned())

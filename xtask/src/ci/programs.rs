@@ -10,8 +10,8 @@ use serde_json::Value;
 
 use super::step::target_folder;
 
-/// Arguments of cargo for what the longest live tests need: their program, and those that it starts.
-pub const LIVE: &str = "build --quiet --workspace --bin sockscope --bin sockscope-lab --test live";
+/// Arguments of cargo for what the longest live tests need: their program, and the one that it starts.
+pub const LIVE: &str = "build --quiet --workspace --bin sockscope --test live";
 /// The same for all libraries, programs, tests, benchmarks and fuzz targets.
 pub const ALL: &str = "build --quiet --workspace --all-targets";
 
