@@ -700,7 +700,8 @@ fn a_report_is_as_wide_as_the_terminal_and_columns_overrides_it() {
     let width = |columns: Option<&str>, stty: &str| {
         let own = env!("CARGO_BIN_EXE_sockscope");
         let bundle = concat!(env!("CARGO_MANIFEST_DIR"), "/demo/two-writes.sockscope");
-        let script = format!("{stty}{own} report {bundle}");
+        // The short form has a command, which is never broken.
+        let script = format!("{stty}{own} report --full {bundle}");
         let mut command = Command::new("script");
         command.args(["-q", "-e", "-c", &script, "/dev/null"]);
         command.env_remove("COLUMNS").env("NO_COLOR", "1").env("LC_ALL", "C.UTF-8");
