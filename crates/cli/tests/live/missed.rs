@@ -90,7 +90,7 @@ fn root_rows_are_in_order_after_the_recorder_stood_still() {
 }
 
 /// Data is announced in the midst of other announcements on its CPU: for these the kernel runs no probe, and says
-/// how often. Each of them is missed at point 7, and nowhere else.
+/// how often. Each of them is missed at point 7, or it is an event that came in the midst of another probe.
 #[test]
 fn root_hits_of_probes_that_interrupted_themselves_are_missed_where_they_were() {
     let Some(_turn) = turn::take() else { return };
@@ -106,7 +106,9 @@ fn root_hits_of_probes_that_interrupted_themselves_are_missed_where_they_were() 
     let meta = bundle.meta();
     let note = format!("{} of a probe that was running on the same CPU", counted(misses, "hit"));
     assert!(meta.notes.iter().any(|text| text.contains(&note)), "{note}: {:?}", meta.notes);
-    assert_eq!(meta.loss.points[Point::ReceiveEnqueue.index()], misses, "{:?}", meta.loss);
+    let at_point_7 = meta.loss.points[Point::ReceiveEnqueue.index()];
+    assert!(at_point_7 > meta.loss.events, "{:?}", meta.loss);
+    assert_eq!(at_point_7 + meta.loss.events, misses, "{:?}", meta.loss);
     assert!(recording.report.missed() >= misses);
     let mut told = 0;
     let mut reader = bundle.records().expect("it has records");
@@ -115,7 +117,7 @@ fn root_hits_of_probes_that_interrupted_themselves_are_missed_where_they_were() 
         let here = losses.filter(|loss| loss.point() == Some(Point::ReceiveEnqueue));
         told += here.map(|loss| loss.count).sum::<u64>();
     }
-    assert_eq!(told, misses, "what the analysis reads");
+    assert_eq!(told, at_point_7, "what the analysis reads");
 }
 
 /// How often the kernel did not run programs of the recorder, as they were under way on that CPU.
