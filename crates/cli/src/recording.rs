@@ -582,7 +582,7 @@ fn describe(pick: &Pick, has_command: bool) -> String {
         (!values.is_empty()).then(|| format!("{name} {}", values.join(" or ")))
     };
     let parts: Vec<String> = [
-        has_command.then(|| "sockets of the command and their peers".to_owned()),
+        has_command.then(|| "the command and its peers".to_owned()),
         (pick.cgroup.is_some() && !has_command).then(|| "sockets of a control group".to_owned()),
         list("port", pick.ports.iter().map(u16::to_string).collect()),
         list("address", pick.addresses.iter().map(ToString::to_string).collect()),
