@@ -90,7 +90,7 @@ fn root_rows_are_in_order_after_the_recorder_stood_still() {
 }
 
 /// Data is announced in the midst of other announcements on its CPU: for these the kernel runs no probe, and says
-/// how often. Each of them is missed at point 7, or it is an event that came in the midst of another probe.
+/// how often. Each of them is missed at point 7, or it is an event in the midst of another probe.
 #[test]
 fn root_hits_of_probes_that_interrupted_themselves_are_missed_where_they_were() {
     let Some(_turn) = turn::take() else { return };
