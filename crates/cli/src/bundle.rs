@@ -27,7 +27,7 @@ pub fn report(arguments: &args::Report) -> Result<Outcome, Failure> {
         flow: arguments.flow.map(FlowId),
         filter: arguments.filter.filter(),
         print: arguments.print,
-        argument: arguments.dir.as_deref().map(quoted),
+        argument: Some(arguments.dir.as_deref().map(quoted).unwrap_or_default()),
     };
     print(&dir, &what, target, || output(&arguments.output))
 }
@@ -70,7 +70,7 @@ pub struct What {
     pub flow: Option<FlowId>,
     pub filter: Filter,
     pub print: PrintArgs,
-    /// How a command line names the trace; the last one where it is `None`.
+    /// How a command line names the trace, if it can: empty for the last one.
     pub argument: Option<String>,
 }
 

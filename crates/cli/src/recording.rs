@@ -60,7 +60,7 @@ pub fn run(run: &args::Run) -> Result<Outcome, Failure> {
         max_records: None,
     };
     let Recorded { records, status, failure, limit, .. } = job.record()?;
-    let argument = run.output.as_deref().map(bundle::quoted);
+    let argument = Some(run.output.as_deref().map(bundle::quoted).unwrap_or_default());
     let what = What { print: run.print, argument, ..What::default() };
     // The records from before a failure have a report as well.
     let outcome = match (&failure, records) {

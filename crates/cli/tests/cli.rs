@@ -570,6 +570,8 @@ fn the_recorded_demonstration_needs_no_rights() {
     let said = text(&output.stdout);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     assert!(said.contains("nagle-delayed-ack") && said.contains("TCP_NODELAY"), "{said}");
+    // Its traces are gone when it has ended: no command can read them.
+    assert!(!text(&output.stdout).contains("sockscope report"), "{}", text(&output.stdout));
 }
 
 #[test]

@@ -30,7 +30,7 @@ pub(crate) fn origin() -> Origin {
         clock: Some("monotonic".to_owned()),
         command: Some("python3 rpc.py".to_owned()),
         recorded: None,
-        argument: None,
+        argument: Some(String::new()),
     }
 }
 

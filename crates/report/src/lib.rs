@@ -80,7 +80,8 @@ pub struct Origin {
     pub command: Option<String>,
     /// When it was recorded, and which sockets.
     pub recorded: Option<Recorded>,
-    /// How a command line of the shell names the trace; the last one that was recorded where it is `None`.
+    /// How a command line of the shell names the trace: empty for the last one that was recorded. Text has commands on
+    /// the trace only where it is there.
     pub argument: Option<String>,
 }
 
@@ -236,10 +237,10 @@ impl<'a> Report<'a> {
         connection.findings.iter().filter(move |finding| wanted.is_none_or(|id| finding.flow == id))
     }
 
-    /// A command on the trace, as `sockscope show redis.sockscope`.
-    fn command(&self, name: &str) -> String {
-        let words = ["sockscope", name].into_iter().chain(self.origin.argument.as_deref());
-        words.collect::<Vec<_>>().join(" ")
+    /// A command on the trace, as `sockscope show redis.sockscope`; `None` where it cannot be named.
+    fn command(&self, name: &str) -> Option<String> {
+        let argument = self.origin.argument.as_deref()?;
+        Some(format!("sockscope {name} {argument}").trim_end().to_owned())
     }
 
     /// How its times are printed.

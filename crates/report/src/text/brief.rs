@@ -109,7 +109,8 @@ fn write_end(report: &Report<'_>, connections: usize, page: &mut Page<'_>) -> io
         0 => String::new(),
         more => format!("{}, ", counted(more as u64, "more connection")),
     };
-    let command = format!("{} --full", report.command("report"));
+    let Some(command) = report.command("report") else { return Ok(()) };
+    let command = format!("{command} --full");
     let long = format!("{command}: {others}paths, evidence");
     page.command("more", if page.fits(&long) { &long } else { &command })
 }

@@ -172,7 +172,10 @@ fn write_slowest<'a>(report: &Report<'a>, page: &mut Page<'_>) -> io::Result<()>
     );
     page.labelled("slowest", &text, Tone::Plain)?;
     let window = report.times().window(request.asked_ns, request.ended_ns);
-    page.command("show", &format!("{} --connection {id} {window}", report.command("show")))
+    match report.command("show") {
+        Some(command) => page.command("show", &format!("{command} --connection {id} {window}")),
+        None => Ok(()),
+    }
 }
 
 /// Counts by end, where not all were answered; those that missed records touch are in none of the figures.
