@@ -68,8 +68,9 @@ mod upstream_wait;
 mod writes;
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 
-use sockscope_record::Protocol;
+use sockscope_record::{ConnectionId, Protocol};
 
 pub(crate) use self::connection_churn::Churn;
 
@@ -97,7 +98,11 @@ pub(crate) fn find(view: &ConnectionView<'_>) -> Vec<Finding> {
 
 /// Adds the findings that rest on requests of several connections, and takes away those that are only their effect.
 pub(crate) fn find_across(analysis: &mut Analysis) {
-    let line = head_of_line::find(analysis);
+    let mut line = head_of_line::find(analysis);
+    let mut of_line: BTreeMap<ConnectionId, Vec<Finding>> = BTreeMap::new();
+    for finding in std::mem::take(&mut line.findings) {
+        of_line.entry(finding.flow.connection()).or_default().push(finding);
+    }
     let found = analysis.connections.iter().map(|connection| {
         let id = connection.connection.id;
         let served: Vec<Served<'_>> = Served::long(analysis, connection).collect();
@@ -112,8 +117,8 @@ pub(crate) fn find_across(analysis: &mut Analysis) {
             upstream_wait::find(analysis, connection, &served),
             n_plus_one::find(analysis, connection, &served),
         ];
-        let of_line = line.findings.iter().filter(|finding| finding.flow.connection() == id);
-        (kept, found.into_iter().flatten().chain(of_line.cloned()).collect::<Vec<_>>())
+        let of_line = of_line.remove(&id).unwrap_or_default();
+        (kept, found.into_iter().flatten().chain(of_line).collect::<Vec<_>>())
     });
     let found: Vec<_> = found.collect();
     for (connection, (kept, found)) in analysis.connections.iter_mut().zip(found) {

@@ -38,6 +38,10 @@ struct Bound {
 }
 
 pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
+    let bounds = bounds(facts);
+    if bounds.is_empty() {
+        return None;
+    }
     let paced = held_by(&facts.holds, Hold::Pacing);
     let paced = Intervals::union_of(paced.iter().chain(facts.interface.occupied.iter()));
     let explained = Intervals::union_of(
@@ -46,7 +50,7 @@ pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
             .iter()
             .chain(facts.times_in(&[LedgerPart::InterfaceQueue]).iter()),
     );
-    let bounded = bounds(facts).into_iter().map(|bound| {
+    let bounded = bounds.into_iter().map(|bound| {
         let paced = paced.intersect(&Intervals::union_of([bound.times]));
         let held = paced.intersect(&explained).without(&facts.doubt.sending_socket);
         (bound, paced, held)
