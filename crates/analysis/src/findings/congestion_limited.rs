@@ -9,7 +9,6 @@ use super::facts::{FlowFacts, HELD_OR_ON_THE_PATH};
 use super::holds::held_by;
 use super::intervals::Intervals;
 use super::phrasing;
-use super::resent::resent;
 use super::resent_segment::{Content, Resent};
 use super::stop_and_wait::PATH_RTT_NS_MIN;
 use super::tally::Tally;
@@ -35,7 +34,7 @@ pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
     note(&mut tally, facts, &held);
     let sender = facts.who(facts.sender());
     let is_loss = |one: &&Resent| one.was_needed && one.content == Content::Data;
-    let losses = resent(facts.view).iter().filter(is_loss).count() as u64;
+    let losses = facts.resent.iter().filter(is_loss).count() as u64;
     let why = match losses {
         0 => "no data had to be sent again".to_owned(),
         _ => format!("{} had to be sent again", phrasing::counted(losses, "range")),

@@ -13,6 +13,8 @@ use super::interface::InterfaceQueue;
 use super::intervals::{Interval, Intervals};
 use super::phrasing;
 use super::reads::{ReadWait, read_waits};
+use super::resent::resent;
+use super::resent_segment::Resent;
 use super::writes::{Write, writes};
 use crate::send_buffer_wait::{SendBufferWait, send_buffer_waits};
 use crate::send_queue::SegmentSizes;
@@ -73,6 +75,8 @@ pub(super) struct FlowFacts<'a> {
     pub writes: Vec<Write>,
     pub send_buffer_waits: Vec<SendBufferWait>,
     pub read_waits: Vec<ReadWait>,
+    /// All retransmissions, in order.
+    pub resent: Vec<Resent>,
     /// Send buffer at the sending end, receive buffer at the receiving end.
     pub send_buffer: BufferSetting,
     pub receive_buffer: BufferSetting,
@@ -96,6 +100,7 @@ impl<'a> FlowFacts<'a> {
             writes: writes(view.flow()),
             send_buffer_waits: prompt_room_waits(view),
             read_waits: read_waits(view.flow(), view.reverse()),
+            resent: resent(view),
             send_buffer: BufferSetting::send(view.flow()),
             receive_buffer: BufferSetting::receive(view.reverse()),
         }

@@ -6,7 +6,6 @@
 use super::facts::FlowFacts;
 use super::intervals::Intervals;
 use super::phrasing;
-use super::resent::resent;
 use super::resent_segment::Resent;
 use super::tally::Tally;
 use crate::{Finding, FindingId, LedgerPart};
@@ -20,9 +19,8 @@ const SHARE_PERCENT_MIN: u64 = 50;
 
 pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
     let queue = &facts.interface;
-    let mut resent = resent(facts.view);
-    resent.retain(|one| one.was_dropped_by_interface);
-    let needed = resent.iter().filter(|one| one.was_needed);
+    let resent = || facts.resent.iter().filter(|one| one.was_dropped_by_interface);
+    let needed = resent().filter(|one| one.was_needed);
     let repairs = Intervals::union_of(needed.filter_map(Resent::gap));
     let in_queue = facts.times_in(&[LedgerPart::InterfaceQueue]);
     let dropped_there = repairs.intersect(&facts.times_in(&[LedgerPart::Dropped]));
@@ -54,7 +52,7 @@ pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
     let stays = queue.delayed.iter().map(|stay| u128::from(stay.left_ns - stay.entered_ns));
     let mean_ns = stays.sum::<u128>() / queue.delayed.len() as u128;
     // In bytes, as offload makes one retransmission of several segments.
-    let dropped = match resent.iter().map(|one| u64::from(one.len)).sum::<u64>() {
+    let dropped = match resent().map(|one| u64::from(one.len)).sum::<u64>() {
         0 => String::new(),
         bytes => format!("; {bytes} bytes dropped there and sent again"),
     };

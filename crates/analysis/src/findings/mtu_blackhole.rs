@@ -11,7 +11,6 @@ use sockscope_record::{Point, marks};
 use super::facts::FlowFacts;
 use super::intervals::{Interval, Intervals};
 use super::phrasing;
-use super::resent::resent;
 use super::resent_segment::{Content, Resent};
 use super::tally::Tally;
 use crate::{Finding, FindingId, FlowStore, Passage};
@@ -27,8 +26,8 @@ pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
     let flow = facts.view.flow();
     let arrived = Arrived::of(flow)?;
     let mut again: BTreeMap<u64, Vec<Resent>> = BTreeMap::new();
-    for one in resent(facts.view).into_iter().filter(|one| one.content == Content::Data) {
-        again.entry(one.offset).or_default().push(one);
+    for one in facts.resent.iter().filter(|one| one.content == Content::Data) {
+        again.entry(one.offset).or_default().push(*one);
     }
     let mut tally = Tally::default();
     let mut waits = Vec::new();

@@ -8,7 +8,6 @@ use sockscope_record::{Point, Record, RetransmitClass, Side, tcp_flags};
 use super::facts::FlowFacts;
 use super::intervals::{Interval, Intervals};
 use super::phrasing;
-use super::resent::resent;
 use super::resent_segment::{Content, Resent};
 use super::tally::Tally;
 use crate::drops;
@@ -33,7 +32,7 @@ pub(super) fn find(
     is_queue_limited: bool,
     opening: &Intervals,
 ) -> Option<Finding> {
-    let mut all = resent(facts.view);
+    let mut all = facts.resent.clone();
     all.retain(|one| !one.gap().is_some_and(|gap| opening.touches(gap)));
     all.retain(|one| !(is_queue_limited && one.was_dropped_by_interface));
     let (needed, rest): (Vec<_>, Vec<_>) = all.into_iter().partition(|one| one.was_needed);
