@@ -21,6 +21,7 @@ const LINES_MAX: usize = 25;
 const SERVERS_MAX: usize = 3;
 
 /// Lines that are written when there is room for them.
+#[derive(Default)]
 struct Piece {
     text: Vec<u8>,
     lines: usize,
@@ -62,15 +63,15 @@ pub(super) fn write(report: &Report<'_>, page: &mut Page<'_>) -> io::Result<()> 
 /// The totals, of as many servers as there is room for: together with what follows, or else without
 /// it; of one in any case.
 fn totals(report: &Report<'_>, rooms: [usize; 2]) -> io::Result<Piece> {
-    for room in rooms {
-        for servers in (1..=SERVERS_MAX).rev() {
-            let totals = Piece::of(report, |page| totals::write(report, servers, page))?;
-            if totals.lines <= room {
-                return Ok(totals);
-            }
-        }
+    let piece = |servers| Piece::of(report, |page| totals::write(report, servers, page));
+    let all = piece(SERVERS_MAX)?;
+    if all.lines <= rooms[0] {
+        return Ok(all);
     }
-    Piece::of(report, |page| totals::write(report, 1, page))
+    let fewer = [all, piece(SERVERS_MAX - 1)?, piece(1)?];
+    let fits = |room: usize| fewer.iter().position(|piece| piece.lines <= room);
+    let chosen = rooms.into_iter().find_map(fits).unwrap_or(fewer.len() - 1);
+    Ok(fewer.into_iter().nth(chosen).unwrap_or_default())
 }
 
 /// The connection in pieces, in the order of the page: what it is, then its requests and where its bytes waited.

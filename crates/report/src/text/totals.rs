@@ -180,19 +180,19 @@ fn write_slowest<'a>(report: &Report<'a>, page: &mut Page<'_>) -> io::Result<()>
 
 /// Counts by end, where not all were answered; those that missed records touch are in none of the figures.
 fn write_ends(report: &Report<'_>, page: &mut Page<'_>) -> io::Result<()> {
-    let all = || report.connections().flat_map(|one| &one.requests.list);
-    let mut parts: Vec<String> = Vec::new();
-    for end in RequestEnd::ALL {
-        let found = all().filter(|request| request.end == end).count() as u64;
-        if found > 0 {
-            parts.push(format!("{} {}", count(found), end.name()));
-        }
+    let mut ends = [0u64; RequestEnd::ALL.len()];
+    for request in report.connections().flat_map(|one| &one.requests.list) {
+        ends[request.end as usize] += 1;
     }
+    let found = RequestEnd::ALL.into_iter().zip(ends).filter(|(_, found)| *found > 0);
+    let mut parts: Vec<String> =
+        found.map(|(end, found)| format!("{} {}", count(found), end.name())).collect();
     let left_out = report.connections().map(|one| one.requests.left_out).sum::<u64>();
     if left_out > 0 {
         parts.push(format!("at least {} left out for missed records", count(left_out)));
     }
-    if all().all(|request| request.end == RequestEnd::Answered) && left_out == 0 {
+    let answered = ends[RequestEnd::Answered as usize];
+    if answered == ends.iter().sum::<u64>() && left_out == 0 {
         return Ok(());
     }
     page.labelled("requests", &parts.join(", "), Tone::Plain)
