@@ -3,17 +3,17 @@
 //! Lines fit 80 columns, apart from texts of one word that do not.
 
 pub(crate) mod bar;
-mod brief;
 mod calls;
 mod closing;
 mod connection;
 mod findings;
 mod header;
-mod nested;
 pub(crate) mod page;
 mod path;
 mod recorded;
 mod refused;
+mod request_tree;
+mod short_report;
 mod table;
 mod totals;
 
@@ -31,11 +31,11 @@ impl Format for Text {
         report.check()?;
         let mut page = Page::new(out, report.options);
         if !report.options.full {
-            return Ok(brief::write(report, &mut page)?);
+            return Ok(short_report::write(report, &mut page)?);
         }
         header::write(report, &mut page)?;
         totals::write(report, totals::SERVERS_MAX, &mut page)?;
-        nested::write(report, &mut page)?;
+        request_tree::write(report, &mut page)?;
         let lead = header::lead(report).map(|lead| lead.connection);
         let ranked = order::by_importance(report, lead);
         let (detailed, rest) = ranked.split_at(ranked.len().min(report.options.detailed));

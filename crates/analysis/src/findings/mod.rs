@@ -48,7 +48,7 @@ mod resent_segment;
 mod reset_unread;
 mod retransmission;
 mod send_buffer_limited;
-mod served;
+mod served_request;
 mod silly_window;
 mod slow_reader;
 mod slow_service;
@@ -76,7 +76,7 @@ pub(crate) use self::connection_churn::Churn;
 
 use self::facts::FlowFacts;
 use self::intervals::{Interval, Intervals};
-use self::served::Served;
+use self::served_request::Served;
 use crate::{Analysis, ConnectionView, Finding, FindingId, FlowView};
 
 /// The findings of a connection that rest on its own records alone, highest cost first.

@@ -6,7 +6,7 @@ use sockscope_record::statistics::percentile;
 use sockscope_record::{Connection, Side};
 
 use super::phrasing::{self, Notes};
-use super::served::{Served, Upstream, open_ns, upstreams};
+use super::served_request::{Served, Upstream, open_ns, upstreams};
 use crate::ranges::{Range, intersection, total, union};
 use crate::{Analysis, ConnectionAnalysis, Finding, FindingId, Request};
 

@@ -11,7 +11,7 @@ use sockscope_record::{Connection, Side};
 use super::head_of_line::HeadOfLine;
 use super::language;
 use super::phrasing::{self, Notes};
-use super::served::Served;
+use super::served_request::Served;
 use crate::ranges::{Range, minus, total, union};
 use crate::{ConnectionAnalysis, Finding, FindingId, NestedTime, SeenEnds};
 

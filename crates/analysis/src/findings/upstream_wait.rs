@@ -8,7 +8,7 @@ use sockscope_record::{Connection, Side};
 
 use super::n_plus_one;
 use super::phrasing::{self, Notes};
-use super::served::{Leaf, Served, Upstream, leaf, upstreams};
+use super::served_request::{Leaf, Served, Upstream, leaf, upstreams};
 use crate::ranges::{Range, total, union};
 use crate::{Analysis, ConnectionAnalysis, Finding, FindingId};
 

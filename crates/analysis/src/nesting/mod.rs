@@ -4,22 +4,22 @@
 //! it is divided: the time in which a nested request was waited for, and the rest, which is the program's own.
 //!
 //! Input is every request of the trace, with the processes at the ends of its connection. A request is nested in
-//! another one where the process that asks it serves the other one then. Nothing is guessed: see [`sweep`].
+//! another one where the process that asks it serves the other one then. Nothing is guessed: see [`parents`].
 
 mod links;
-mod parties;
+mod nested_times;
+mod parents;
 #[cfg(test)]
 mod proptests;
-mod sweep;
+mod roles;
 #[cfg(test)]
 mod tests;
-mod times;
 
 use sockscope_record::Connection;
 
 pub use self::links::{Certainty, NestedTime, Nesting, RequestId, RequestLink};
 
-use self::parties::Parties;
+use self::roles::Parties;
 use crate::Requests;
 
 /// Finds which requests are nested in which. The connections are in order of their numbers.
@@ -30,8 +30,8 @@ pub fn nest_requests<'a>(
     let (mut links, mut times) = (Vec::new(), Vec::new());
     for process in parties.of_both_roles() {
         let (services, asks) = parties.requests_of(process);
-        let found = sweep::find(&services, &asks);
-        times.extend(times::of_services(&services, &asks, &found));
+        let found = parents::find(&services, &asks);
+        times.extend(nested_times::of_services(&services, &asks, &found));
         links.extend(found.links(&services, &asks));
     }
     Nesting::new(links, times)

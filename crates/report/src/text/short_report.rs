@@ -11,7 +11,7 @@ use sockscope_render::number::counted;
 
 use super::header::Lead;
 use super::page::Page;
-use super::{bar, calls, closing, connection, header, nested, totals};
+use super::{bar, calls, closing, connection, header, request_tree, totals};
 use crate::{Report, order};
 
 /// Lines of a report, as far as the words of the verdict leave room.
@@ -46,7 +46,7 @@ pub(super) fn write(report: &Report<'_>, page: &mut Page<'_>) -> io::Result<()> 
     let ranked = order::by_importance(report, lead.map(|lead| lead.connection));
     let shown = ranked.first().copied();
     let end = Piece::of(report, |page| write_end(report, ranked.len(), page))?;
-    let nested = Piece::of(report, |page| nested::write(report, page))?;
+    let nested = Piece::of(report, |page| request_tree::write(report, page))?;
     let room = LINES_MAX.saturating_sub(page.lines() + end.lines);
     let totals = totals(report, [room.saturating_sub(nested.lines), room])?;
     page.append(&totals.text, totals.lines)?;

@@ -13,7 +13,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::links::{Certainty, RequestLink};
-use super::parties::{Ask, Service};
+use super::roles::{Ask, Service};
 
 /// In which service an ask is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

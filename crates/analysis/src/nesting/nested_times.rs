@@ -4,8 +4,8 @@
 //! one was open during the service.
 
 use super::links::{NestedTime, RequestId};
-use super::parties::{Ask, Service};
-use super::sweep::{Place, Places};
+use super::parents::{Place, Places};
+use super::roles::{Ask, Service};
 use crate::ranges::{Range, Sums, total, union};
 
 /// The times of the services that are not all their answerer's own.
