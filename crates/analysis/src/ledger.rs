@@ -55,8 +55,8 @@ struct Departure {
     exit: Exit,
 }
 
-/// When a flow's ledger begins and ends: from its first record to the connection's last. A flow without records has
-/// no time of its own.
+/// The interval of a flow's ledger: from its first record to the connection's last. It is empty for a flow without
+/// records.
 pub(crate) fn lasts(store: &ConnectionStore, direction: Direction) -> Range {
     let end_ns = store.last_ns().unwrap_or(0);
     (store.flow(direction).first_ns().unwrap_or(end_ns), end_ns)

@@ -58,7 +58,7 @@ fn plot_all(arguments: &args::Plot) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What is drawn of all connections.
+/// The requests of all connections, and the interval to draw.
 struct Requests {
     analysis: Analysis,
     interval: Interval,
@@ -79,7 +79,7 @@ impl Requests {
     }
 }
 
-/// What is drawn of one flow.
+/// The records of one flow, and the interval to draw.
 struct OneFlow {
     stores: Stores,
     flow: FlowId,

@@ -39,8 +39,8 @@ pub(super) struct InterfaceQueue {
 }
 
 impl InterfaceQueue {
-    /// What left the queue while it did not run empty: bytes, and how long that took. Of each two packets that
-    /// follow each other the second counts, if it had come before the first left.
+    /// Bytes that left the queue while it was never empty, and the time that took. Of two successive packets the
+    /// second counts if it entered before the first left.
     pub(super) fn served(&self) -> (u64, u64) {
         let pairs = self.delayed.windows(2).filter(|pair| pair[1].entered_ns <= pair[0].left_ns);
         pairs.fold((0u64, 0u64), |(bytes, ns), pair| {

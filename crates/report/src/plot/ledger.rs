@@ -130,7 +130,7 @@ fn draw_place(page: &mut Page, panel: &Panel, place: &Place) {
     for (column, share) in place.shares.iter().enumerate().filter(|(_, share)| **share > 0.0) {
         let x = left + column as f64;
         let bottom = panel.area.bottom();
-        // What took any time must be seen.
+        // Any time at all must be visible.
         let top = panel.y.scale.px(share * 100.0).min(bottom - 1.0);
         if is_unknown {
             page.svg.rect(theme::UNKNOWN, Rect { x, y: top, width: 1.0, height: bottom - top });
@@ -142,7 +142,7 @@ fn draw_place(page: &mut Page, panel: &Panel, place: &Place) {
     page.svg.path(&ink(place.part).drawn(stroke), &bars);
 }
 
-/// Who has the time: programs, TCP, hosts and network, or trouble.
+/// The ink of a place: of programs, of TCP, of hosts and network, or of trouble.
 fn ink(part: LedgerPart) -> Ink {
     match part {
         LedgerPart::AppIdle | LedgerPart::Unknown => Ink::Plain,

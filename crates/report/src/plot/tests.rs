@@ -630,6 +630,9 @@ fn requests_are_drawn_over_time_and_as_a_distribution() {
     let over_time = group(&svg, "over-time");
     assert!(over_time.contains("5 requests, 1 not answered; longest 3.00 s"), "{over_time}");
     assert!(over_time.contains("connection 1"), "{over_time}");
+    // The three short calls share a pixel; two strokes make a cross.
+    assert_eq!((strokes(over_time, "line data"), strokes(over_time, "line alarm")), (2, 2));
+    assert!(svg.contains("requests that share a pixel have one mark"), "{svg}");
     let distribution = group(&svg, "distribution");
     assert!(distribution.contains("p50 5.00 ms"), "{distribution}");
     let options = PlotOptions { from_ns: Some(u64::MAX - 9), ..PlotOptions::default() };

@@ -162,7 +162,7 @@ const BASE: &str = "the flow's first record to the connection's last";
 /// Letter of the parts below 1 % together.
 const REST: char = '+';
 
-/// What a place of the ledger is, in a few words.
+/// The meaning of a place of the ledger, in a few words.
 pub(crate) fn meaning(part: LedgerPart) -> &'static str {
     look(part).2
 }

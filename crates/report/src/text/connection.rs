@@ -40,7 +40,7 @@ pub(super) fn write<'a>(
     findings::write(&found, report.analysis, report.times(), page)
 }
 
-/// What it is, between whom, and what is not known of it.
+/// The heading, the programs at both ends, and notes on unknown parts.
 pub(super) fn write_head(
     report: &Report<'_>,
     analysis: &ConnectionAnalysis,
@@ -243,7 +243,7 @@ fn ends(flow: &FlowAnalysis, page: &Page<'_>) -> String {
     format!("{} {} {}", direction.sender().name(), page.arrow(), direction.receiver().name())
 }
 
-/// What passed in one direction.
+/// The amount and rate of the data of one direction.
 pub(super) fn write_traffic(
     analysis: &ConnectionAnalysis,
     flow: &FlowAnalysis,

@@ -222,7 +222,7 @@ fn held_up(report: &Report<'_>, total: &FindingTotal<'_>, page: &Page<'_>) -> Op
     Some(format!(" Meanwhile callers waited on {on} to the same server, up to {longest}."))
 }
 
-/// What the verdict names.
+/// The connection that the verdict names.
 #[derive(Clone, Copy)]
 pub(super) struct Lead {
     pub(super) connection: ConnectionId,

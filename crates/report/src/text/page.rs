@@ -33,7 +33,7 @@ impl<'o> Page<'o> {
         self.lines
     }
 
-    /// So many lines of another page.
+    /// Adds the text of another page, which has this number of lines.
     pub(crate) fn append(&mut self, text: &[u8], lines: usize) -> io::Result<()> {
         self.lines += lines;
         self.out.write_all(text)
@@ -54,7 +54,7 @@ impl<'o> Page<'o> {
         self.wrapped(&format!("{label:<INDENT$}"), INDENT, text, tone)
     }
 
-    /// A command behind its label: in one line, however long it is, so that it can be copied.
+    /// A command behind its label, in one line of any length, so that it can be copied.
     pub(crate) fn command(&mut self, label: &str, command: &str) -> io::Result<()> {
         self.line(&format!("{label:<INDENT$}{}", self.style.clean(command)))
     }

@@ -1,6 +1,6 @@
 //! The short report: head and verdict, the totals by server, and the connection that the verdict names.
 //!
-//! A part that would make the report longer than a screen is left out whole. The last line has the command that
+//! A part is left out if the report would not fit a screen with it. The last line has the command that
 //! prints everything.
 
 use std::io;
@@ -74,7 +74,7 @@ fn totals(report: &Report<'_>, rooms: [usize; 2]) -> io::Result<Piece> {
     Ok(fewer.into_iter().nth(chosen).unwrap_or_default())
 }
 
-/// The connection in pieces, in the order of the page: what it is, then its requests and where its bytes waited.
+/// The connection in pieces, in the order of the page: its heading, its requests, and the ledger of one direction.
 fn connection_pieces<'a>(
     report: &Report<'a>,
     shown: Option<&'a ConnectionAnalysis>,
@@ -104,7 +104,7 @@ fn connection_pieces<'a>(
     })
 }
 
-/// How to see everything, and what that is where the line has room.
+/// The command that prints the full report, with its contents where the line has room.
 fn write_end(report: &Report<'_>, connections: usize, page: &mut Page<'_>) -> io::Result<()> {
     let others = match connections.saturating_sub(1) {
         0 => String::new(),
