@@ -22,20 +22,48 @@ pub(crate) enum Reads {
     Copies,
 }
 
-/// Bytes of an ELF file, aligned for its headers.
-#[repr(C, align(8))]
-struct Elf<B: ?Sized>(B);
+/// An object's bytes as the build compressed them.
+macro_rules! packed {
+    ($form:literal) => {
+        include_bytes!(concat!(env!("OUT_DIR"), "/", $form, ".bpf.o.deflate")).as_slice()
+    };
+}
 
-static CASTS: &Elf<[u8]> = &Elf(*include_bytes!(concat!(env!("OUT_DIR"), "/casts.bpf.o")));
-static COPIES: &Elf<[u8]> = &Elf(*include_bytes!(concat!(env!("OUT_DIR"), "/copies.bpf.o")));
+static CASTS: &[u8] = packed!("casts");
+static COPIES: &[u8] = packed!("copies");
+
+/// Bytes of an ELF file, aligned for its headers.
+struct Elf {
+    padded: Vec<u8>,
+    start: usize,
+}
+
+impl Elf {
+    fn unpack(packed: &[u8]) -> Result<Self, Error> {
+        let unpacked = miniz_oxide::inflate::decompress_to_vec(packed);
+        let object = unpacked.map_err(|error| Error::Load(format!("the object: {error}")))?;
+        let mut padded = vec![0; object.len() + size_of::<u64>()];
+        let start = padded.as_ptr().align_offset(size_of::<u64>());
+        padded[start..start + object.len()].copy_from_slice(&object);
+        padded.truncate(start + object.len());
+        Ok(Self { padded, start })
+    }
+
+    fn bytes(&self) -> &[u8] {
+        &self.padded[self.start..]
+    }
+}
 
 /// The object, opened and not yet loaded.
 pub(crate) fn open(reads: Reads) -> Result<OpenObject, Error> {
-    let bytes = match reads {
-        Reads::Casts => &CASTS.0,
-        Reads::Copies => &COPIES.0,
-    };
-    open_bytes(bytes)
+    open_packed(match reads {
+        Reads::Casts => CASTS,
+        Reads::Copies => COPIES,
+    })
+}
+
+fn open_packed(packed: &[u8]) -> Result<OpenObject, Error> {
+    open_bytes(Elf::unpack(packed)?.bytes())
 }
 
 fn open_bytes(bytes: &[u8]) -> Result<OpenObject, Error> {
@@ -168,16 +196,14 @@ mod tests {
     }
 
     /// As on CPUs that reorder stores.
-    static REORDERED: &Elf<[u8]> =
-        &Elf(*include_bytes!(concat!(env!("OUT_DIR"), "/reordered.bpf.o")));
-    static REORDERED_COPIES: &Elf<[u8]> =
-        &Elf(*include_bytes!(concat!(env!("OUT_DIR"), "/reordered-copies.bpf.o")));
+    static REORDERED: &[u8] = packed!("reordered");
+    static REORDERED_COPIES: &[u8] = packed!("reordered-copies");
 
     /// Kernels before 6.13 have one stack for a program and all that it calls.
     #[test]
     fn every_chain_of_calls_fits_one_stack() {
-        for elf in [CASTS, COPIES, REORDERED, REORDERED_COPIES] {
-            let (bytes, chain) = stack::deepest(&elf.0);
+        for packed in [CASTS, COPIES, REORDERED, REORDERED_COPIES] {
+            let (bytes, chain) = stack::deepest(Elf::unpack(packed).unwrap().bytes());
             assert!(chain.len() > 4 && bytes > 256, "calls were not followed: {chain:?}");
             assert!(bytes <= 512, "{bytes} bytes: {chain:?}");
         }
@@ -191,8 +217,8 @@ mod tests {
     const EXCHANGE: i32 = 0xe1;
 
     /// Names of the programs that have such an atomic operation.
-    fn with_atomic(bytes: &[u8], code: u8, operation: i32) -> Vec<String> {
-        let object = open_bytes(bytes).unwrap();
+    fn with_atomic(packed: &[u8], code: u8, operation: i32) -> Vec<String> {
+        let object = open_packed(packed).unwrap();
         let has = |program: &libbpf_rs::OpenProgram<'_>| {
             program.insns().iter().any(|insn| insn.code == code && insn.imm == operation)
         };
@@ -202,22 +228,23 @@ mod tests {
 
     #[test]
     fn where_cpus_reorder_stores_each_record_is_handed_over_by_an_exchange() {
-        let all = with_atomic(&REORDERED.0, ATOMIC_64, FETCH_ADD).len();
-        let exchanging = with_atomic(&REORDERED.0, ATOMIC_64, EXCHANGE).len();
+        let all = with_atomic(REORDERED, ATOMIC_64, FETCH_ADD).len();
+        let exchanging = with_atomic(REORDERED, ATOMIC_64, EXCHANGE).len();
         assert!(exchanging > 10 && exchanging >= all / 2, "{exchanging} of {all}");
-        let here = with_atomic(&CASTS.0, ATOMIC_64, EXCHANGE);
+        let here = with_atomic(CASTS, ATOMIC_64, EXCHANGE);
         assert_eq!(cfg!(target_arch = "x86_64"), here.is_empty());
     }
 
     #[test]
     fn where_cpus_reorder_stores_a_slot_is_published_and_found_by_atomic_operations() {
+        let reordered = Elf::unpack(REORDERED).unwrap();
         for function in ["open_number", "leave_slot"] {
-            assert!(stack::has(&REORDERED.0, function, ATOMIC_32, EXCHANGE), "{function}");
+            assert!(stack::has(reordered.bytes(), function, ATOMIC_32, EXCHANGE), "{function}");
         }
         for function in ["find_slot", "look_at_candidate", "look_up_socket"] {
-            assert!(stack::has(&REORDERED.0, function, ATOMIC_32, FETCH_OR), "{function}");
+            assert!(stack::has(reordered.bytes(), function, ATOMIC_32, FETCH_OR), "{function}");
         }
-        let here = [EXCHANGE, FETCH_OR].map(|how| with_atomic(&CASTS.0, ATOMIC_32, how).is_empty());
+        let here = [EXCHANGE, FETCH_OR].map(|how| with_atomic(CASTS, ATOMIC_32, how).is_empty());
         assert_eq!([cfg!(target_arch = "x86_64"); 2], here);
     }
 
@@ -235,12 +262,12 @@ mod tests {
         let of_packets = ["point3", "point4"];
         let pick = Pick { ports: vec![80], ..Pick::default() };
         let forms = [
-            ("casts", &CASTS.0, is_newer, false),
-            ("reordered", &REORDERED.0, is_newer, false),
-            ("copies", &COPIES.0, true, is_newer),
-            ("reordered copies", &REORDERED_COPIES.0, true, is_newer),
+            ("casts", CASTS, is_newer, false),
+            ("reordered", REORDERED, is_newer, false),
+            ("copies", COPIES, true, is_newer),
+            ("reordered copies", REORDERED_COPIES, true, is_newer),
         ];
-        for (form, bytes, can_load, without_packets) in forms {
+        for (form, packed, can_load, without_packets) in forms {
             if !can_load {
                 continue;
             }
@@ -249,7 +276,7 @@ mod tests {
                 entry.is_some_and(|entry| kernel.has(entry) && kernel.needs(entry))
                     && !(without_packets && of_packets.contains(&program))
             };
-            let open = open_bytes(bytes).unwrap();
+            let open = open_packed(packed).unwrap();
             let wanted =
                 open.progs().filter(|program| is_wanted(&program.name().to_string_lossy()));
             assert!(wanted.count() > 15, "{form}");
