@@ -7,20 +7,21 @@ use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::num::NonZeroUsize;
 
 use sockscope_record::{
     Connection, ConnectionId, FlowId, Loss, Point, Protocol, Record, counted, marks,
 };
 
 use crate::connection::analyze_connection;
-use crate::findings::Churn;
+use crate::findings::{Churn, Opening};
 use crate::openings::{Established, Openings};
 use crate::record_buffer::{RecordBuffer, is_gone};
 use crate::record_loss_times::TraceLosses;
 use crate::timeline::by_start;
 use crate::{
     Analysis, ConnectionStore, DropReasons, FlowStore, LossInterval, Nesting, OfOthers, Passage,
-    PointSummary, TraceFacts, findings, nest_requests,
+    PointSummary, TraceFacts, findings, nest_requests, parallel,
 };
 
 /// Takes the records of one trace and says what they mean.
@@ -137,25 +138,34 @@ impl Analyzer {
         self.entries[index].connection = Some(connection);
     }
 
-    /// Records of the connection that has most: the memory that the analysis needs grows with it.
-    pub fn largest(&self) -> u64 {
-        self.entries.iter().map(|entry| entry.buffer.len()).max().unwrap_or(0)
+    /// Records of the `count` connections that have most: the memory of an analysis by as many threads grows with them.
+    pub fn largest(&self, count: usize) -> u64 {
+        let mut sizes: Vec<u64> = self.entries.iter().map(|entry| entry.buffer.len()).collect();
+        sizes.sort_unstable_by_key(|records| Reverse(*records));
+        sizes.iter().take(count).sum()
     }
 
-    /// Analyses everything, freeing records as it goes.
-    pub fn finish(mut self, facts: TraceFacts) -> Analysis {
+    /// Analyses everything on this thread, freeing records as it goes.
+    pub fn finish(self, facts: TraceFacts) -> Analysis {
+        self.finish_on(facts, NonZeroUsize::MIN)
+    }
+
+    /// As [`Analyzer::finish`], on as many threads: each of them works on one connection at a time.
+    pub fn finish_on(mut self, facts: TraceFacts, threads: NonZeroUsize) -> Analysis {
         let established = std::mem::take(&mut self.established);
         let (mut analysis, entries, losses, of_others) = self.prepare(facts);
         let losses = TraceLosses::new(&losses, &of_others);
         let openings = openings(&entries, &established);
-        let mut churn = Churn::default();
-        for entry in entries {
+        let (reasons, end_ns) = (&analysis.facts.drop_reasons, analysis.end_ns());
+        let analyze = |entry: Entry| {
             let store = entry.into_store();
-            churn.look(&store);
             let losses = losses.of(&store.connection);
-            let reasons = &analysis.facts.drop_reasons;
-            let end_ns = analysis.end_ns();
             let connection = analyze_connection(&store, losses, reasons, end_ns, &openings);
+            (connection, Opening::of(&store))
+        };
+        let mut churn = Churn::default();
+        for (connection, opening) in parallel::map(entries, threads, analyze) {
+            churn.add(opening);
             analysis.connections.push(connection);
         }
         nest(&mut analysis);
@@ -179,7 +189,7 @@ impl Analyzer {
         analysis.connections = analyses.collect();
         nest(&mut analysis);
         let mut churn = Churn::default();
-        connections.iter().for_each(|store| churn.look(store));
+        connections.iter().for_each(|store| churn.add(Opening::of(store)));
         churn.find(&mut analysis);
         let drop_reasons = analysis.facts.drop_reasons.clone();
         let start_ns = analysis.start_ns;
@@ -357,5 +367,31 @@ mod tests {
         assert_eq!(span(text, Some(1_500_000_000)), (10_000, 1_499_990_000));
         assert_eq!(span(text, Some(20_000)), (10_000, 20_000), "records come after it");
         assert_eq!(span("", Some(20_000)), (0, 0), "there is no first record");
+    }
+
+    #[test]
+    fn an_analysis_is_the_same_on_any_number_of_threads() {
+        let calls = |id: u64| -> String {
+            let call = |number| {
+                let asked = 1_000_000 * number + 100 * id;
+                let answered = asked + 20 + 90_000 * id;
+                testing::call([asked, asked + 20, answered, answered + 30], [7, 8])
+            };
+            (0..id % 4 * 10 + 1).map(call).collect::<Vec<_>>().join(" | ")
+        };
+        // Different callers of one server, of which each answer takes longer than the one before.
+        let ends = |id| format!("{} > 90", 10 + id);
+        let connections: Vec<_> = (1..=10).map(|id| (ends(id), calls(id))).collect();
+        let connections: Vec<_> =
+            connections.iter().map(|(ends, calls)| (ends.as_str(), calls)).collect();
+        let on = |threads| {
+            let threads = NonZeroUsize::new(threads).unwrap();
+            testing::analyzer_of_all(&connections).finish_on(TraceFacts::default(), threads)
+        };
+        let alone = on(1);
+        let ids: Vec<u32> = alone.connections.iter().map(|one| one.connection.id.0).collect();
+        assert_eq!(ids, (1..=10).collect::<Vec<_>>());
+        assert!(alone.connections.iter().any(|one| !one.findings.is_empty()));
+        assert!([2, 3, 64].into_iter().all(|threads| on(threads) == alone));
     }
 }

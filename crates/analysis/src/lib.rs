@@ -22,6 +22,7 @@ mod ledger;
 mod nesting;
 mod openings;
 mod outcome;
+mod parallel;
 mod queue;
 mod ranges;
 mod receive_wait;

@@ -85,6 +85,11 @@ pub(crate) fn analyze_of(connection: Connection, text: &str) -> ConnectionAnalys
 /// numbers of their processes, and its records. Several processes of one side are apart by commas; an end without
 /// any is on another host.
 pub(crate) fn analyze_all<T: AsRef<str>>(connections: &[(&str, T)]) -> Analysis {
+    analyzer_of_all(connections).finish(TraceFacts::default())
+}
+
+/// As [`analyze_all`], with the analysis to be done.
+pub(crate) fn analyzer_of_all<T: AsRef<str>>(connections: &[(&str, T)]) -> Analyzer {
     let mut analyzer = Analyzer::new();
     for (id, (ends, text)) in (1..).zip(connections) {
         analyzer.connection(between(id, ends));
@@ -95,7 +100,7 @@ pub(crate) fn analyze_all<T: AsRef<str>>(connections: &[(&str, T)]) -> Analysis 
         let records: Vec<Record> = records(text.as_ref()).into_iter().map(own).collect();
         analyzer.push(&records);
     }
-    analyzer.finish(TraceFacts::default())
+    analyzer
 }
 
 fn between(id: u32, ends: &str) -> Connection {

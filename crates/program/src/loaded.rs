@@ -1,6 +1,7 @@
 //! A bundle read into memory, with notes on what is not whole.
 
 use std::collections::BTreeSet;
+use std::num::NonZeroUsize;
 use std::path::Path;
 
 use sockscope_analysis::{Analysis, Analyzer, Stores, TraceFacts};
@@ -22,6 +23,8 @@ pub struct Loaded {
     pub origin: Origin,
     /// Which part of the trace it is; `None` for all of it.
     pub part: Option<TracePart>,
+    /// As many threads have the memory for an analysis.
+    threads: NonZeroUsize,
 }
 
 /// Why a part of a trace is read.
@@ -94,7 +97,7 @@ impl Loaded {
                 connections.into_iter().for_each(|it| analyzer.connection(it));
             }
         }
-        needs.check_analysis(analyzer.largest())?;
+        let threads = needs.threads(|count| analyzer.largest(count))?;
         let problems = checker.problems(&bundle, &records);
         let mut notes: Vec<String> = problems.iter().map(ToString::to_string).collect();
         let meta = bundle.meta();
@@ -108,7 +111,7 @@ impl Loaded {
             drop_reasons: meta.drop_reasons.clone(),
             ended_ns: meta.ended_ns,
         };
-        Ok(Self { analyzer, facts, origin: origin(meta), part })
+        Ok(Self { analyzer, facts, origin: origin(meta), part, threads })
     }
 
     /// The records sorted, and the names of the reasons in them.
@@ -120,7 +123,7 @@ impl Loaded {
 
     /// Analyses it. Times and shares are those of the whole trace, or of the interval.
     pub fn finish(self) -> (Analysis, Origin, Option<Shown>) {
-        let mut analysis = self.analyzer.finish(self.facts);
+        let mut analysis = self.analyzer.finish_on(self.facts, self.threads);
         if let Some(part) = &self.part {
             analysis.start_ns = part.start_ns;
             analysis.duration_ns = part.duration_ns;

@@ -6,7 +6,9 @@
 
 use std::fmt;
 use std::fs;
+use std::num::NonZeroUsize;
 use std::path::Path;
+use std::thread;
 
 use rustix::process::{Resource, getrlimit};
 
@@ -20,6 +22,10 @@ const SORTED_BYTES: u64 = 56;
 const CONNECTION_BYTES: u64 = 2_000;
 /// The analysis of a connection, without the room of its records: measured 2,900 to 3,700.
 const ANALYSIS_BYTES: u64 = 3_300;
+/// What one more thread reserves: a heap of its own, as the C library aligns it, and a stack.
+const THREAD_BYTES: u64 = (128 + 2) << 20;
+/// More threads would wait for the memory.
+const THREADS_MAX: usize = 8;
 /// Batches between two readings of the free memory.
 const BATCHES_BETWEEN: u64 = 8;
 /// Where control groups are mounted: version 2 alone, version 2 with version 1, and the controller of
@@ -60,14 +66,29 @@ impl<'a> Needs<'a> {
         self.fits(self.records.saturating_sub(read).saturating_mul(RECORD_BYTES), room())
     }
 
-    /// Before the analysis of the records that were read; the largest connection has `largest` of them.
+    /// Threads for the analysis of the records that were read: one for each CPU, as far as they fit. `largest`
+    /// gives the records of as many connections that have most.
     ///
     /// # Errors
     ///
-    /// When the analysis does not fit.
-    pub fn check_analysis(&self, largest: u64) -> Result<(), Failure> {
+    /// When not even the analysis on one thread fits.
+    pub fn threads(&self, largest: impl Fn(usize) -> u64) -> Result<NonZeroUsize, Failure> {
+        let cpus = thread::available_parallelism().map_or(1, NonZeroUsize::get).min(THREADS_MAX);
+        let room = room();
+        let fit = (2..=cpus).rev().find(|threads| {
+            let bytes = self.analysis(*threads, largest(*threads));
+            room.is_none_or(|room| bytes <= room.bytes)
+        });
+        match fit.and_then(NonZeroUsize::new) {
+            Some(threads) => Ok(threads),
+            None => self.fits(self.analysis(1, largest(1)), room).map(|()| NonZeroUsize::MIN),
+        }
+    }
+
+    fn analysis(&self, threads: usize, largest: u64) -> u64 {
         let analyses = self.connections.saturating_mul(ANALYSIS_BYTES);
-        self.fits(largest.saturating_mul(SORTED_BYTES).saturating_add(analyses), room())
+        let threads = (threads as u64 - 1).saturating_mul(THREAD_BYTES);
+        largest.saturating_mul(SORTED_BYTES).saturating_add(analyses).saturating_add(threads)
     }
 
     fn loading(&self, records: u64) -> u64 {
@@ -197,7 +218,7 @@ mod tests {
         let needs =
             Needs { dir: Path::new("t"), records: u64::MAX, connections: u64::MAX, batches: 0 };
         assert_eq!(needs.whole(), u64::MAX);
-        assert!(needs.check_analysis(u64::MAX).is_err());
+        assert!(needs.threads(|_| u64::MAX).is_err());
     }
 
     #[test]

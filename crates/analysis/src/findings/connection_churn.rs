@@ -42,7 +42,7 @@ pub(crate) struct Churn(Vec<Opening>);
 
 /// A connection that opened.
 #[derive(Debug, Clone, Copy)]
-struct Opening {
+pub(crate) struct Opening {
     id: ConnectionId,
     /// From its SYN on, until its client's socket was open.
     handshake: Interval,
@@ -69,8 +69,8 @@ struct Waits {
 
 impl Churn {
     /// Takes note of one connection.
-    pub(crate) fn look(&mut self, store: &ConnectionStore) {
-        self.0.extend(Opening::of(store));
+    pub(crate) fn add(&mut self, opening: Option<Opening>) {
+        self.0.extend(opening);
     }
 
     /// Adds the findings to the connections with which each of them begins.
@@ -97,7 +97,7 @@ impl Churn {
 
 impl Opening {
     /// `None` where the client's end or its handshake was not seen.
-    fn of(store: &ConnectionStore) -> Option<Self> {
+    pub(crate) fn of(store: &ConnectionStore) -> Option<Self> {
         let connection = &store.connection;
         if connection.protocol != Protocol::Tcp
             || connection.preexisting

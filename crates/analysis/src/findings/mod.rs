@@ -72,7 +72,7 @@ use std::collections::BTreeMap;
 
 use sockscope_record::{ConnectionId, Protocol};
 
-pub(crate) use self::connection_churn::Churn;
+pub(crate) use self::connection_churn::{Churn, Opening};
 
 use self::facts::FlowFacts;
 use self::intervals::{Interval, Intervals};
