@@ -173,20 +173,23 @@ impl Analyzer {
         analysis
     }
 
-    /// As [`Analyzer::finish`], and keeps the sorted records: 40 bytes for each.
-    pub fn finish_keeping(mut self, facts: TraceFacts) -> (Analysis, Stores) {
+    /// As [`Analyzer::finish_on`], and keeps the sorted records: 40 bytes for each.
+    pub fn finish_keeping(
+        mut self,
+        facts: TraceFacts,
+        threads: NonZeroUsize,
+    ) -> (Analysis, Stores) {
         let established = std::mem::take(&mut self.established);
         let (mut analysis, entries, losses, of_others) = self.prepare(facts);
         let by_connection = TraceLosses::new(&losses, &of_others);
         let openings = openings(&entries, &established);
         let connections: Vec<_> = entries.into_iter().map(Entry::into_store).collect();
-        let reasons = &analysis.facts.drop_reasons;
-        let end_ns = analysis.end_ns();
-        let analyses = connections.iter().map(|store| {
+        let (reasons, end_ns) = (&analysis.facts.drop_reasons, analysis.end_ns());
+        let analyze = |store: &ConnectionStore| {
             let losses = by_connection.of(&store.connection);
             analyze_connection(store, losses, reasons, end_ns, &openings)
-        });
-        analysis.connections = analyses.collect();
+        };
+        analysis.connections = parallel::map(connections.iter().collect(), threads, analyze);
         nest(&mut analysis);
         let mut churn = Churn::default();
         connections.iter().for_each(|store| churn.add(Opening::of(store)));
@@ -350,7 +353,7 @@ mod tests {
             loss(20, 0, FlowId::default()),
             loss(10, marks::OF_OTHERS, theirs.flow(Direction::FromClient)),
         ]);
-        let (_, stores) = analyzer.finish_keeping(TraceFacts::default());
+        let (_, stores) = analyzer.finish_keeping(TraceFacts::default(), NonZeroUsize::MIN);
         let ends =
             |losses: &[LossInterval]| losses.iter().map(|loss| loss.end_ns).collect::<Vec<_>>();
         assert_eq!(ends(&stores.losses_of(own)), [20]);

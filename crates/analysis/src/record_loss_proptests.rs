@@ -6,6 +6,8 @@
 //! room for some hits. A look empties both, and counts the hits since the look before that found no room. The first
 //! hit of point 7 or 8 after a loss does not show which bytes passed by it: see [`Behind`].
 
+use std::num::NonZeroUsize;
+
 use proptest::prelude::*;
 use sockscope_record::{
     Connection, ConnectionId, Direction, FlowId, Kind, Point, Record, Stage, marks,
@@ -348,7 +350,7 @@ fn is_true_where_known(ends: Ends, hits: &[Hit], records: &[Record]) -> Result<(
     let both_ends_here = ends == Ends::Both;
     analyzer.connection(Connection { both_ends_here, ..testing::connection(1) });
     analyzer.push(records);
-    let (analysis, stores) = analyzer.finish_keeping(TraceFacts::default());
+    let (analysis, stores) = analyzer.finish_keeping(TraceFacts::default(), NonZeroUsize::MIN);
     let Some(store) = stores.connections.first() else { return Ok(()) };
     let (losses, reasons) = (&stores.losses, &stores.drop_reasons);
     let curves = FlowCurves::new(store, Direction::FromClient, losses, reasons);

@@ -1,5 +1,7 @@
 //! Small traces, and the expected analysis of each.
 
+use std::num::NonZeroUsize;
+
 use insta::assert_snapshot;
 use sockscope_record::{Connection, Direction, Protocol};
 
@@ -22,7 +24,7 @@ fn places_of(connection: Connection, direction: Direction, text: &str) -> String
     let mut analyzer = Analyzer::new();
     analyzer.connection(connection);
     analyzer.push(&testing::records(text));
-    let (analysis, stores) = analyzer.finish_keeping(TraceFacts::default());
+    let (analysis, stores) = analyzer.finish_keeping(TraceFacts::default(), NonZeroUsize::MIN);
     let store = &stores.connections[0];
     let curves = crate::FlowCurves::new(store, direction, &stores.losses, &stores.drop_reasons);
     let span_ns = (analysis.start_ns, analysis.start_ns + analysis.duration_ns);

@@ -152,11 +152,11 @@ pub fn chosen(dir: &Path, filter: &Filter) -> Result<Filter, Failure> {
     Ok(Filter { connections: numbers.collect(), from_ns, to_ns, ..Filter::default() })
 }
 
-/// Reads what the filter admits of a bundle and keeps its records sorted, for figures; says what is not whole.
-pub fn stores(dir: &Path, filter: &Filter) -> Result<Stores, Failure> {
-    let loaded = Loaded::read_part(dir, filter, Purpose::Listing)?;
+/// Analyses what the filter admits of a bundle and keeps its records sorted, for figures; says what is not whole.
+pub fn analyze_keeping(dir: &Path, filter: &Filter) -> Result<(Analysis, Stores), Failure> {
+    let loaded = Loaded::read_part(dir, filter, Purpose::Analysis)?;
     say_notes(&loaded.facts.notes);
-    Ok(loaded.into_stores())
+    Ok(loaded.finish_keeping())
 }
 
 fn format(format: FormatArg) -> Box<dyn Format> {

@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use std::str::FromStr;
 use std::time::Duration;
 
-use sockscope_analysis::{Analysis, ConnectionStore, Stores};
+use sockscope_analysis::{Analysis, ConnectionStore, Finding, Stores};
 use sockscope_program::failure::Failure;
 use sockscope_program::output::write_to;
 use sockscope_program::suggest::did_you_mean;
@@ -14,7 +14,7 @@ use sockscope_report::plot::{Figure, Picture, PlotOptions, draw, draw_requests};
 use sockscope_report::{Filter, check_flow};
 
 use crate::args;
-use crate::bundle::{analyze_part, chosen, stores};
+use crate::bundle::{analyze_keeping, analyze_part, chosen};
 use crate::last_trace::or_last;
 
 /// The word that asks for every picture.
@@ -82,6 +82,8 @@ impl Requests {
 /// The records of one flow, and the interval to draw.
 struct OneFlow {
     stores: Stores,
+    /// Those of its connection.
+    findings: Vec<Finding>,
     flow: FlowId,
     interval: Interval,
 }
@@ -91,7 +93,7 @@ impl OneFlow {
         let dir = or_last(arguments.dir.as_deref())?;
         let filter = chosen(&dir, &arguments.filter.filter())?;
         // A figure draws an interval of curves that begin before it.
-        let mut stores = stores(&dir, &filter.without_interval())?;
+        let (analysis, mut stores) = analyze_keeping(&dir, &filter.without_interval())?;
         let interval = Interval::of(&filter, stores.start_ns)?;
         let asked = arguments.flow.map(FlowId);
         let flows = stores.connections.iter().flat_map(|store| &store.flows);
@@ -106,15 +108,19 @@ impl OneFlow {
             connections.find(|it| it.connection.id == flow.connection()).ok_or_else(nothing)?;
         check_window(store, stores.start_ns, &interval.window_ns)?;
         stores.connections.retain(|store| store.connection.id == flow.connection());
-        Ok(Self { stores, flow, interval })
+        let mut analyses = analysis.connections.into_iter();
+        let of_flow = analyses.find(|one| one.connection.id == flow.connection());
+        let findings = of_flow.map(|one| one.findings).unwrap_or_default();
+        Ok(Self { stores, findings, flow, interval })
     }
 
     fn draw(&self, figure: Figure, arguments: &args::Plot) -> Result<String, Failure> {
-        let Self { stores, flow, interval } = self;
+        let Self { stores, findings, flow, interval } = self;
         let options = PlotOptions {
             direction: flow.direction(),
             losses: &stores.losses_of(flow.connection()),
             drop_reasons: &stores.drop_reasons,
+            findings,
             ..interval.options(arguments)
         };
         let svg = stores.connections.iter().map(|store| draw(figure, store, &options)).next();

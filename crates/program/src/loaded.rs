@@ -121,6 +121,13 @@ impl Loaded {
         Stores { start_ns, drop_reasons: self.facts.drop_reasons, ..stores }
     }
 
+    /// As [`Loaded::finish`], and keeps the sorted records.
+    pub fn finish_keeping(self) -> (Analysis, Stores) {
+        let (analysis, stores) = self.analyzer.finish_keeping(self.facts, self.threads);
+        let start_ns = self.part.map_or(stores.start_ns, |part| part.start_ns);
+        (analysis, Stores { start_ns, ..stores })
+    }
+
     /// Analyses it. Times and shares are those of the whole trace, or of the interval.
     pub fn finish(self) -> (Analysis, Origin, Option<Shown>) {
         let mut analysis = self.analyzer.finish_on(self.facts, self.threads);

@@ -37,6 +37,7 @@ pub struct Page {
 }
 
 /// A legend's entry: a sample and what it means.
+#[derive(Clone, Copy)]
 pub struct Key<'a> {
     /// What is drawn next to the words.
     pub sample: Sample,
@@ -71,6 +72,8 @@ pub enum Sample {
     Mark(Ink, Shape),
     /// An arrow to the right.
     Arrow(Ink, Stroke),
+    /// A bar along an axis of time.
+    Bar(Ink),
     /// The hatch of the unknown.
     Unknown,
 }
@@ -276,6 +279,10 @@ impl Page {
             }
             Sample::Arrow(ink, stroke) => {
                 self.arrow(ink, stroke, (room.x, middle_y), (room.right(), middle_y));
+            }
+            Sample::Bar(ink) => {
+                let bar = Rect { y: middle_y - 2.5, height: 5.0, ..room };
+                self.svg.rect(&ink.drawn(Stroke::Fill), bar);
             }
             Sample::Unknown => {
                 let ground = Rect { x: room.x + 1.0, width: room.width - 2.0, ..room };

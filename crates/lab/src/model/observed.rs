@@ -6,6 +6,7 @@ mod activity;
 mod measures;
 
 use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
 
 use sockscope_analysis::{
     Analysis, Analyzer, ConnectionStore, FlowCurves, Passage, Residence, Stores, TraceFacts,
@@ -64,7 +65,7 @@ impl Observed {
         let drop_reasons =
             reasons.map(|reason| (reason as u32, reason.name().to_owned())).collect();
         let facts = TraceFacts { drop_reasons, ..TraceFacts::default() };
-        let (analysis, stores) = analyzer.finish_keeping(facts);
+        let (analysis, stores) = analyzer.finish_keeping(facts, NonZeroUsize::MIN);
         let activities = Activities::new(run.processes.clone(), all.activities.clone());
         Self {
             stores,

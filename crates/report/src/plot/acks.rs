@@ -84,7 +84,7 @@ fn draw_acks(scene: &Scene<'_>, page: &mut Page, area: Rect, acks: &[(u64, AckKi
     let panel = Panel { area, x: figure_page::time_axis(scene, area), y: row_axis(area) };
     page.svg.group("acks");
     page.panel_title(area, "acknowledgments of this data", &summary(acks));
-    page.frame(&panel, true);
+    figure_page::frame(scene, page, &panel, true);
     if acks.is_empty() {
         page.empty(area, "no acknowledgments seen");
     }

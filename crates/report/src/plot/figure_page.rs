@@ -20,9 +20,18 @@ pub(super) fn open(scene: &Scene<'_>, title: &str, keys: &[Key<'_>]) -> Page {
         facts: scene.facts(scene.to_ns.saturating_sub(scene.from_ns)),
         size: (scene.options.width, scene.options.height),
     };
-    let mut page = Page::with_head(head, keys);
+    let keys: Vec<Key<'_>> = keys.iter().copied().chain(scene.marks.keys()).collect();
+    let mut page = Page::with_head(head, &keys);
+    scene.marks.note().into_iter().for_each(|note| page.note(note));
     scene.options.notes.iter().for_each(|note| page.note(note.clone()));
     page
+}
+
+/// Draws the frame of a panel over time, and in it the times of findings.
+pub(super) fn frame(scene: &Scene<'_>, page: &mut Page, panel: &Panel, has_x_numbers: bool) {
+    page.frame(panel, has_x_numbers);
+    let px = |at_ns: u64| panel.x.scale.px(scene.since_zero(at_ns));
+    scene.marks.draw(page, panel, px);
 }
 
 /// A panel over time whose y axis starts at zero.

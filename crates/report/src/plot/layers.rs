@@ -265,6 +265,8 @@ fn draw_journeys(scene: &Scene<'_>, page: &mut Page, journeys: &[Journey]) {
     let top = columns.top();
     let heights = Heights::of(journeys, columns.room_px());
     let bottom = top + heights.bottom();
+    let height_of = |at_ns| top + heights.y(at_ns);
+    scene.marks.draw_at_side(page, columns.content.x, height_of);
     draw_columns(page, &columns, bottom + 8.0);
     let across = columns.across();
     draw_times(scene, page, &heights, across, top);

@@ -66,7 +66,7 @@ pub(super) fn draw(scene: &Scene<'_>) -> String {
         page.panel_title(area, &title, &format!("{}, {time}", percent(*tenths)));
         let is_last = Some(place.part) == shown.last().map(|(last, _)| last.part);
         let panel = panel(scene, area);
-        page.frame(&panel, is_last);
+        figure_page::frame(scene, &mut page, &panel, is_last);
         draw_place(&mut page, &panel, place);
         page.svg.end_group();
     }

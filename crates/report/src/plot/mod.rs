@@ -14,6 +14,7 @@ mod figure_page;
 mod ladder;
 mod layers;
 mod ledger;
+mod marks;
 mod options;
 mod packet_trace;
 mod protocol_delay;
@@ -22,6 +23,7 @@ mod queue_length;
 mod requests;
 mod scene;
 mod sequence;
+mod spans;
 mod step_line;
 mod time_sequence;
 

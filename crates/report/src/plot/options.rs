@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use sockscope_analysis::{DropReasons, LossInterval};
+use sockscope_analysis::{DropReasons, Finding, LossInterval};
 use sockscope_record::{Direction, named};
 use sockscope_render::size::SizeError;
 
@@ -88,7 +88,7 @@ impl FromStr for Picture {
 }
 
 /// What to show of a connection, and how large.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PlotOptions<'a> {
     /// The flow whose data is shown. `time-sequence` shows both.
     pub direction: Direction,
@@ -107,6 +107,8 @@ pub struct PlotOptions<'a> {
     pub losses: &'a [LossInterval],
     /// Names of the numbers in `Drop` records: some drops lose nothing.
     pub drop_reasons: &'a DropReasons,
+    /// Findings of the connection, whose times are marked; [`draw_requests`](super::draw_requests) marks those of all.
+    pub findings: &'a [Finding],
     /// The title; `None`: what every figure of this kind has.
     pub title: Option<&'a str>,
     /// Stands under the title, before who sends to whom.
@@ -129,6 +131,7 @@ impl Default for PlotOptions<'_> {
             height: 720,
             losses: &[],
             drop_reasons: &NO_NAMES,
+            findings: &[],
             title: None,
             about: None,
             notes: &[],

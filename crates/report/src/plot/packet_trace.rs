@@ -58,7 +58,7 @@ fn draw_point(scene: &Scene<'_>, page: &mut Page, point: Point, area: Rect, is_l
         let when = if seen.is_empty() { "" } else { " in this time" };
         page.empty(area, &format!("no packets seen at point {}{when}", point.number()));
     } else {
-        page.frame(&panel, is_last);
+        figure_page::frame(scene, page, &panel, is_last);
         step_line::draw_losses(scene, page, &panel, point);
         draw_packets(scene, page, &panel, passes);
     }

@@ -39,7 +39,7 @@ fn draw_queue(scene: &Scene<'_>, page: &mut Page, stage: Stage, area: Rect, is_l
         page.frame(&panel.without_values(), is_last);
         page.empty(area, &nothing_seen(scene, stage));
     } else {
-        page.frame(&panel, is_last);
+        figure_page::frame(scene, page, &panel, is_last);
         let bars = waits.iter().map(|wait| {
             (panel.x.scale.px(scene.since_zero(wait.entered_ns)), wait.delay_ns() as f64)
         });

@@ -66,7 +66,7 @@ pub(super) fn draw_queue(
     page.svg.group(stage.name());
     page.panel_title(area, &stage_words(stage), &summary(&steps, high));
     let panel = if steps.is_empty() { panel.without_values() } else { panel };
-    page.frame(&panel, has_x_numbers);
+    figure_page::frame(scene, page, &panel, has_x_numbers);
     if steps.is_empty() {
         page.empty(area, &nothing_seen(scene, stage));
     } else {

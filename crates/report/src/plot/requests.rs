@@ -13,6 +13,7 @@ use sockscope_render::svg::{Path, Rect};
 use sockscope_render::theme::{Ink, Shape, Stroke, Words};
 use sockscope_render::units::Quantity;
 
+use super::marks::Marks;
 use super::options::{PlotError, PlotOptions};
 use super::protocol_delay::{draw_bins, draw_marks, histogram_panel};
 
@@ -39,7 +40,9 @@ pub fn draw_requests(analysis: &Analysis, options: &PlotOptions<'_>) -> Result<S
         return Err(PlotError::EmptyWindow { from_ns, to_ns });
     }
     let seen = shown(analysis, from_ns, to_ns);
-    let mut page = open(analysis, options, to_ns - from_ns);
+    let findings = analysis.connections.iter().flat_map(|connection| &connection.findings);
+    let marks = Marks::within(findings, (from_ns, to_ns));
+    let mut page = open(analysis, options, to_ns - from_ns, &marks);
     let [over_time, below] = page.stack(&[1.6, 1.0], false)[..] else { unreachable!("two panels") };
     let zero_ns = options.zero_ns.unwrap_or(analysis.start_ns);
     let since = |at_ns: u64| (i128::from(at_ns) - i128::from(zero_ns)) as f64;
@@ -48,6 +51,7 @@ pub fn draw_requests(analysis: &Analysis, options: &PlotOptions<'_>) -> Result<S
     let panel = Panel { area: over_time, x: time, y: latency_axis(over_time, &seen) };
     page.panel_title(over_time, "time to the answer, at the time of the request", &summary(&seen));
     page.frame(&panel, true);
+    marks.draw(&mut page, &panel, |at_ns| panel.x.scale.px(since(at_ns)));
     if seen.is_empty() {
         page.empty(over_time, "no requests seen in this time");
     }
@@ -59,7 +63,7 @@ pub fn draw_requests(analysis: &Analysis, options: &PlotOptions<'_>) -> Result<S
     Ok(page.finish())
 }
 
-fn open(analysis: &Analysis, options: &PlotOptions<'_>, shown_ns: u64) -> Page {
+fn open(analysis: &Analysis, options: &PlotOptions<'_>, shown_ns: u64, marks: &Marks) -> Page {
     let keys = [
         Key { sample: Sample::Bars(Ink::Data), words: "answered" },
         Key {
@@ -69,6 +73,7 @@ fn open(analysis: &Analysis, options: &PlotOptions<'_>, shown_ns: u64) -> Page {
         Key { sample: Sample::Line(Ink::Plain, Stroke::Line), words: "median" },
         Key { sample: Sample::Line(Ink::Alarm, Stroke::Dashed), words: "99th percentile" },
     ];
+    let keys: Vec<Key<'_>> = keys.into_iter().chain(marks.keys()).collect();
     let connections = counted(analysis.connections.len() as u64, "connection");
     let missed = match analysis.facts.missed.total() {
         0 => "no records missed".to_owned(),
@@ -86,6 +91,7 @@ fn open(analysis: &Analysis, options: &PlotOptions<'_>, shown_ns: u64) -> Page {
         },
         &keys,
     );
+    marks.note().into_iter().for_each(|note| page.note(note));
     page.leave_room_for_ticks();
     let left_out: u64 = analysis.connections.iter().map(|one| one.requests.left_out).sum();
     if left_out > 0 {

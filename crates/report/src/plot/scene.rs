@@ -11,6 +11,7 @@ use sockscope_render::number::{count, counted};
 use sockscope_render::size::check_size;
 use sockscope_render::units::Quantity;
 
+use super::marks::Marks;
 use super::options::{Figure, PlotError, PlotOptions};
 
 /// One figure's data and window.
@@ -22,6 +23,7 @@ pub(super) struct Scene<'a> {
     pub(super) from_ns: u64,
     /// Last instant shown, later than `from_ns`.
     pub(super) to_ns: u64,
+    pub(super) marks: Marks,
     zero_ns: u64,
     records: u64,
     curves: OnceCell<FlowCurves>,
@@ -48,6 +50,7 @@ impl<'a> Scene<'a> {
             options,
             from_ns: from_ns.min(u64::MAX - 1_000),
             to_ns,
+            marks: Marks::within(options.findings.iter(), (from_ns, to_ns)),
             zero_ns: options.zero_ns.unwrap_or(first_ns),
             records: record_count(store),
             curves: OnceCell::new(),

@@ -49,7 +49,7 @@ pub(super) fn draw(scene: &Scene<'_>) -> String {
     let panel = panel(scene, &mut page, area, sent, &lines);
     page.svg.group("sequence");
     page.panel_title(area, "position in the stream", &summary(sent));
-    page.frame(&panel, true);
+    figure_page::frame(scene, &mut page, &panel, true);
     if sent.iter().all(|pass| pass.len == 0) {
         page.empty(area, "no segments with data seen");
     } else if point != Point::SendDequeue {

@@ -8,9 +8,7 @@ use sockscope_render::theme::{self, Ink, Stroke, Words};
 
 use super::curves::Step;
 use super::scene::Scene;
-
-/// An unknown interval narrower than this is widened, so that it cannot be overlooked.
-const UNKNOWN_PX_MIN: f64 = 3.0;
+use super::spans::{SPAN_PX_MIN, joined};
 
 /// Draws `steps`, which are in time order, with this ink and stroke.
 pub(super) fn draw(
@@ -117,7 +115,7 @@ pub(super) fn draw_losses(scene: &Scene<'_>, page: &mut Page, panel: &Panel, poi
 fn hatch(page: &mut Page, panel: &Panel, spans: &[(f64, f64)], words: &str) {
     let label_px = Words::Label.width_px(words) + 12.0;
     for (from_px, to_px) in spans {
-        let width = (to_px - from_px).max(UNKNOWN_PX_MIN);
+        let width = (to_px - from_px).max(SPAN_PX_MIN);
         page.svg.rect(theme::UNKNOWN, Rect { x: *from_px, width, ..panel.area });
         if width >= label_px {
             let middle_y = panel.area.y + panel.area.height / 2.0;
@@ -135,18 +133,6 @@ fn unknown_spans(scene: &Scene<'_>, panel: &Panel, steps: &[Step]) -> Vec<(f64, 
         (px(step.at_ns), to)
     });
     joined(spans)
-}
-
-/// Spans from left to right with those joined that nearly touch.
-fn joined(spans: impl Iterator<Item = (f64, f64)>) -> Vec<(f64, f64)> {
-    let mut kept: Vec<(f64, f64)> = Vec::new();
-    for (from_px, to_px) in spans {
-        match kept.last_mut() {
-            Some(last) if from_px - last.1 < UNKNOWN_PX_MIN => last.1 = last.1.max(to_px),
-            _ => kept.push((from_px, to_px)),
-        }
-    }
-    kept
 }
 
 fn exact_path(scene: &Scene<'_>, panel: &Panel, steps: &[Step]) -> Path {

@@ -3,7 +3,7 @@
 
 use insta::assert_snapshot;
 use proptest::prelude::*;
-use sockscope_analysis::{ConnectionStore, FlowStore, LossInterval, Passage};
+use sockscope_analysis::{ConnectionStore, Finding, FindingId, FlowStore, LossInterval, Passage};
 use sockscope_record::{
     Connection, ConnectionId, Conversion, Direction, Kind, Point, Process, Protocol, Record,
     SegmentHeader, SendWindow, Side, marks, tcp_flags,
@@ -640,4 +640,85 @@ fn requests_are_drawn_over_time_and_as_a_distribution() {
     assert!(later.contains("no requests seen in this time"), "{later}");
     let options = PlotOptions { from_ns: Some(9), to_ns: Some(9), ..PlotOptions::default() };
     assert!(matches!(draw_requests(&analysis, &options), Err(PlotError::EmptyWindow { .. })));
+}
+
+/// A finding that cost these times, in nanoseconds.
+fn finding(id: FindingId, times: &[(u64, u64)]) -> Finding {
+    let cost_ns = times.iter().map(|(from_ns, to_ns)| to_ns - from_ns).sum();
+    Finding {
+        id,
+        flow: ConnectionId(1).flow(Direction::FromClient),
+        side: Side::Server,
+        count: times.len() as u64,
+        cost_ns,
+        times: times.to_vec(),
+        summary: String::new(),
+        evidence: Vec::new(),
+        fix: String::new(),
+    }
+}
+
+/// Bars of this ink that lie along an axis of time.
+fn bars(svg: &str, ink: &str) -> usize {
+    let bar = |rect: &&str| rect.contains("width=\"5\"") || rect.contains("height=\"5\"");
+    let start = format!("<rect class=\"fill {ink}\"");
+    let rects = svg.split(&start).skip(1).map(|rect| rect.split("/>").next().unwrap_or_default());
+    rects.filter(bar).count()
+}
+
+#[test]
+fn times_of_findings_are_marked_and_named() {
+    let findings = [
+        finding(FindingId::NagleDelayedAck, &[(40_000, 20_000_000), (30_000_000, 40_040_000)]),
+        finding(FindingId::LateWakeup, &[(40_050_000, 40_055_000)]),
+        finding(FindingId::SlowReader, &[(50_000_000, 60_000_000)]),
+    ];
+    let options = PlotOptions { findings: &findings, ..PlotOptions::default() };
+    for figure in Figure::ALL {
+        let svg = draw(figure, &trace(STALLED), &options).unwrap();
+        assert_well_formed(&svg);
+        let words = texts(&svg);
+        assert!(words.contains(&"nagle-delayed-ack 2× (30.0 ms)"), "{figure:?}: {words:?}");
+        assert!(words.contains(&"late-wakeup 1× (5.00 µs)"), "{figure:?}: {words:?}");
+        assert!(!svg.contains("slow-reader"), "{figure:?} does not show its time");
+        // The legend has one more of each. A histogram has no axis of time.
+        let has_time = figure != Figure::ProtocolDelay;
+        let of_nagle = bars(&svg, "alarm") - 1;
+        assert_eq!(of_nagle > 0, has_time, "{figure:?}");
+        assert_eq!(bars(&svg, "program") - 1, usize::from(has_time), "{figure:?}");
+        let plain = drawn(figure, &trace(STALLED));
+        assert_eq!((bars(&plain, "alarm"), bars(&plain, "program")), (0, 0), "{figure:?}");
+    }
+    let svg = draw(Figure::QueueLength, &trace(STALLED), &options).unwrap();
+    assert_eq!(bars(&svg, "alarm") - 1, 2, "each time has its bar, and four panels have them once");
+}
+
+#[test]
+fn three_rules_have_bars_and_others_are_named() {
+    let ids = [
+        FindingId::NagleDelayedAck,
+        FindingId::LateWakeup,
+        FindingId::SlowReader,
+        FindingId::SplitMessage,
+    ];
+    let findings: Vec<_> =
+        (1..).zip(ids).map(|(ms, id)| finding(id, &[(0, ms * 1_000_000)])).collect();
+    let options = PlotOptions { findings: &findings, ..PlotOptions::default() };
+    let svg = draw(Figure::QueueDelay, &trace(STALLED), &options).unwrap();
+    let words = texts(&svg).join(" ");
+    let order = ["split-message", "slow-reader", "late-wakeup", "without a bar: nagle-delayed-ack"];
+    let places: Vec<_> = order.iter().map(|id| words.find(id).expect("all are named")).collect();
+    assert!(places.is_sorted(), "{words}");
+}
+
+#[test]
+fn the_figure_of_requests_marks_the_findings_of_all_connections() {
+    let mut analysis = crate::fixture::slow_calls();
+    let start_ns = analysis.start_ns;
+    let times = [(start_ns, start_ns + 1_000_000)];
+    analysis.connections.iter_mut().for_each(|one| one.findings.clear());
+    analysis.connections[0].findings.push(finding(FindingId::Unanswered, &times));
+    let svg = draw_requests(&analysis, &PlotOptions::default()).unwrap();
+    assert!(texts(&svg).contains(&"unanswered 1× (1.00 ms)"), "{svg}");
+    assert_eq!(bars(group(&svg, "over-time"), "alarm"), 1);
 }

@@ -190,6 +190,12 @@ fn distance_px(earlier: &Event, later: &Event) -> f64 {
     }
 }
 
+/// Height of the first event at or after this time, else of the last one.
+fn height_at(placed: &[Placed], at_ns: u64) -> f64 {
+    let at = placed.partition_point(|placed| placed.event.at_ns < at_ns);
+    placed.get(at).or(placed.last()).map_or(0.0, |placed| placed.y)
+}
+
 /// Gaps from this length on are cut.
 fn cut_ns(events: &[Event]) -> u64 {
     let mut gaps: Vec<u64> = events
@@ -212,6 +218,7 @@ fn draw_ladder(
 ) {
     let ends = Ends { client_x: content.x + SIDE_PX, server_x: content.right() - SIDE_PX };
     let top = content.y + HEAD_PX;
+    scene.marks.draw_at_side(page, content.x, |at_ns| top + height_at(placed, at_ns));
     for cut in cuts {
         let width = ends.server_x - ends.client_x;
         let y = top + cut.y - 11.0;
