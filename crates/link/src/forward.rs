@@ -1,0 +1,130 @@
+//! Moves packets between two devices through two wires, and measures how late it is.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::setpriority_process;
+use rustix::thread::gettid;
+use rustix::time::{ClockId, clock_gettime};
+use tappers::linux::Tun;
+
+use crate::error::Error;
+use crate::hosts::{Ends, Side};
+use crate::lateness::Lateness;
+use crate::wire::{Counts, Packet, Wire};
+
+/// The largest IP packet.
+const PACKET_BYTES_MAX: usize = 65_535;
+/// Packets taken from one device before the other is looked at.
+const BATCH: usize = 64;
+/// A sleep ends late by some 60 µs on a virtual machine: the rest of the time to a packet is spent asking the clock.
+const SPIN_NS: u64 = 150_000;
+/// Without a packet the loop looks so often whether it is to end.
+const LOOK_NS: u64 = 50_000_000;
+
+/// What one direction did.
+#[derive(Debug, Clone)]
+pub struct Ended {
+    /// What became of its packets.
+    pub counts: Counts,
+    /// Packets that were still inside.
+    pub inside: u64,
+    /// Packets that the receiving device refused.
+    pub refused: u64,
+    /// How much later than planned packets left.
+    pub lateness: Lateness,
+}
+
+/// One direction at work.
+struct Direction {
+    wire: Wire,
+    lateness: Lateness,
+    refused: u64,
+}
+
+/// The highest of ordinary threads: packets that wait for the commands' own work would be late.
+const PRIORITY: i32 = -20;
+
+/// Carries packets until `is_over`: `wires` are those to the server and to the client.
+///
+/// # Errors
+///
+/// [`Error::Refused`] when a device cannot be read.
+pub fn carry(ends: &Ends, wires: [Wire; 2], is_over: &AtomicBool) -> Result<[Ended; 2], Error> {
+    // Without the right to it, this thread is as late as all others; the lateness shows it.
+    let _ = setpriority_process(Some(gettid()), PRIORITY);
+    let [to_server, to_client] =
+        wires.map(|wire| Direction { wire, lateness: Lateness::default(), refused: 0 });
+    let mut directions = [to_server, to_client];
+    let mut buffer = vec![0; PACKET_BYTES_MAX];
+    let [client, server] = [Side::Client, Side::Server].map(|side| &ends[side as usize]);
+    while !is_over.load(Ordering::Relaxed) {
+        let mut took = 0;
+        for (direction, (from, to)) in
+            directions.iter_mut().zip([(client, server), (server, client)])
+        {
+            took += direction.take(from, &mut buffer)?;
+            direction.give(to);
+        }
+        if took == 0 {
+            wait(&directions, ends)?;
+        }
+    }
+    Ok(directions.map(|direction| Ended {
+        counts: direction.wire.counts(),
+        inside: direction.wire.inside(),
+        refused: direction.refused,
+        lateness: direction.lateness,
+    }))
+}
+
+impl Direction {
+    /// Takes packets that are there, a batch at most; how many.
+    fn take(&mut self, from: &Tun, buffer: &mut [u8]) -> Result<usize, Error> {
+        for taken in 0..BATCH {
+            match from.recv(buffer) {
+                Ok(0) => return Ok(taken),
+                Ok(bytes) => self.wire.enter(now_ns(), Packet::from(&buffer[..bytes])),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(taken),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(cause) => return Err(Error::Refused { what: "read the TUN device", cause }),
+            }
+        }
+        Ok(BATCH)
+    }
+
+    /// Gives the packets that have arrived by now.
+    fn give(&mut self, to: &Tun) {
+        while let Some((due_ns, packet)) = self.wire.leave(now_ns()) {
+            self.lateness.add(now_ns().saturating_sub(due_ns));
+            let sent = loop {
+                match to.send(&packet) {
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                    other => break other,
+                }
+            };
+            self.refused += u64::from(sent.is_err());
+        }
+    }
+}
+
+/// Sleeps until a packet is there, or shortly before one is due.
+fn wait(directions: &[Direction; 2], ends: &Ends) -> Result<(), Error> {
+    let due = directions.iter().filter_map(|direction| direction.wire.next_ns()).min();
+    let left_ns = due.map_or(LOOK_NS, |due_ns| due_ns.saturating_sub(now_ns()));
+    let Some(sleep_ns) = left_ns.checked_sub(SPIN_NS) else { return Ok(()) };
+    let timeout = Timespec { tv_sec: 0, tv_nsec: sleep_ns.min(LOOK_NS).cast_signed() };
+    let mut fds = ends.each_ref().map(|end| PollFd::from_borrowed_fd(end.as_fd(), PollFlags::IN));
+    match poll(&mut fds, Some(&timeout)) {
+        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+        Err(errno) => Err(Error::Refused { what: "wait for packets", cause: errno.into() }),
+    }
+}
+
+/// Monotonic time, never negative.
+fn now_ns() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec.unsigned_abs() * 1_000_000_000 + now.tv_nsec.unsigned_abs()
+}

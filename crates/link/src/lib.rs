@@ -1,0 +1,32 @@
+//! A wire in user space: it carries packets between two TUN devices in two network namespaces.
+//!
+//! [`Wire`] is one direction of it, without I/O and without a clock: packets and times in, packets and times
+//! out. [`Hosts`] makes the namespaces and the devices, and starts the commands at both ends. [`carry`] moves
+//! packets between the devices through two wires, and measures how late it is.
+//!
+//! All random choices of a direction follow from a seed. Each kind of choice has a generator of its own, which is
+//! asked once for each packet: the packets that are dropped depend on the seed and on their number alone.
+//!
+//! The host's network is not changed: both namespaces have no name, and they end with their last process.
+
+mod codel;
+mod error;
+mod forward;
+mod hosts;
+mod lateness;
+mod line;
+mod loss;
+mod opportunities;
+mod quantity;
+mod random;
+mod settings;
+mod wire;
+
+pub use error::{Error, SettingsError};
+pub use forward::{Ended, carry};
+pub use hosts::{Ends, Hosts, Side};
+pub use lateness::Lateness;
+pub use opportunities::Opportunities;
+pub use quantity::{Bandwidth, Bytes, Interval, Share};
+pub use settings::{Capacity, Discipline, LossModel, Reordering, Settings};
+pub use wire::{Counts, Packet, Wire};
