@@ -1,8 +1,10 @@
 //! The command line.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use sockscope_link::{Bandwidth, Capacity, Discipline, Interval, LossModel, Reordering, Share};
 
 /// The laboratory: the commands `sockscope lab` and `sockscope vmtp`.
 #[derive(Debug, Parser)]
@@ -39,6 +41,8 @@ pub enum LabCommand {
     Run(LabRun),
     /// Check the claims of the papers against the model.
     Check(LabCheck),
+    /// Run a command, and a server for it, at the two ends of a wire with delay, rate and loss.
+    Link(LabLink),
 }
 
 /// `sockscope lab run`.
@@ -102,6 +106,68 @@ pub struct LabCheck {
     #[arg(long)]
     pub check: bool,
 }
+
+/// `sockscope lab link`.
+#[derive(Debug, Args)]
+#[command(after_help = LINK_EXAMPLES)]
+pub struct LabLink {
+    /// Time from the end of a packet's transmission to its arrival, as 20ms
+    #[arg(long, value_name = "TIME", default_value = "0")]
+    pub delay: Interval,
+    /// The delay of each packet differs by at most this; packets keep their order
+    #[arg(long, value_name = "TIME", default_value = "0")]
+    pub jitter: Interval,
+    /// Bits of IP packets a second, as 100mbit
+    #[arg(long, value_name = "RATE")]
+    pub rate: Option<Bandwidth>,
+    /// A file with the times in milliseconds at which the line can send 1,500 bytes, in place of a rate
+    #[arg(long, value_name = "FILE", conflicts_with = "rate")]
+    pub trace: Option<PathBuf>,
+    /// What may wait for the line: packets as 100p, or bytes as 64kb
+    #[arg(long, value_name = "SIZE", default_value = "1000p")]
+    pub queue: Capacity,
+    /// How the queue drops packets: drop-tail or codel
+    #[arg(long, value_name = "NAME", default_value = "drop-tail")]
+    pub discipline: Discipline,
+    /// Packets that the line drops: 1%, every:100, or gilbert:P,R[,BAD[,GOOD]] (probabilities to enter and to leave
+    /// the bad state, and of a drop in the bad and in the good one)
+    #[arg(long, value_name = "MODEL", default_value = "0%")]
+    pub loss: LossModel,
+    /// Packets that are held back so that others overtake them, and for how long, as 1%:5ms
+    #[arg(long, value_name = "SHARE:TIME")]
+    pub reorder: Option<Reordering>,
+    /// Packets that arrive twice, as 0.1%
+    #[arg(long, value_name = "SHARE", default_value = "0%")]
+    pub duplicate: Share,
+    /// Packets with one inverted bit behind the IP header, as 0.1%
+    #[arg(long, value_name = "SHARE", default_value = "0%")]
+    pub damage: Share,
+    /// The settings of the direction to the server, where they differ: as "rate=1mbit loss=0%"
+    #[arg(long, value_name = "SETTINGS")]
+    pub to_server: Option<String>,
+    /// The settings of the direction to the command, where they differ
+    #[arg(long, value_name = "SETTINGS")]
+    pub to_command: Option<String>,
+    /// Seed of all random choices: the same seed drops the same packets
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// Bytes of the largest packet
+    #[arg(long, value_name = "BYTES", default_value_t = 1_500, value_parser = clap::value_parser!(u32).range(576..=65_535))]
+    pub mtu: u32,
+    /// A command for the other end, run by sh; it has the address 198.18.0.2
+    #[arg(long, value_name = "COMMAND")]
+    pub server: Option<String>,
+    /// What the wire did, as JSON, into this file
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// The command; it has the address 198.18.0.1
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    pub command: Vec<OsString>,
+}
+
+const LINK_EXAMPLES: &str = "Examples:
+  sockscope lab link --delay 20ms --rate 100mbit --loss 1% --server 'iperf3 -s -1' -- iperf3 -c 198.18.0.2
+  sockscope run -o t -- sockscope lab link --delay 20ms --server 'python3 -m http.server 80' -- curl -s 198.18.0.2";
 
 /// Form of the outcome of a check.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]

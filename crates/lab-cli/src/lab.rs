@@ -20,6 +20,7 @@ use sockscope_report::plot::{PlotOptions, draw};
 
 use crate::args::{CheckFormat, Lab, LabCheck, LabCommand, LabFormat, LabOn, LabRun};
 use crate::experiment_ids::{LIVE, failure};
+use crate::link;
 
 /// Time between two lines of progress on a terminal.
 const PROGRESS_EVERY: Duration = Duration::from_millis(100);
@@ -35,6 +36,7 @@ pub fn lab(arguments: &Lab) -> Result<Outcome, Failure> {
         LabCommand::List => list().map(|()| Outcome::Done),
         LabCommand::Run(arguments) => run_one(arguments).map(|()| Outcome::Done),
         LabCommand::Check(arguments) => check(arguments),
+        LabCommand::Link(arguments) => link::link(arguments),
     }
 }
 

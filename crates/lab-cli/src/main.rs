@@ -13,6 +13,7 @@ extern crate sockscope_program;
 mod args;
 mod experiment_ids;
 mod lab;
+mod link;
 mod vmtp;
 
 use std::process::ExitCode;

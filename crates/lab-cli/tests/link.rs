@@ -1,0 +1,115 @@
+//! `sockscope-lab lab link`: its messages, its exit status, and what remains of it.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+fn link(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sockscope-lab"));
+    command.args(["lab", "link"]).args(arguments);
+    command
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// The output of a link; `None` where this process may not make one, which counts the test as skipped.
+fn made(test: &str, arguments: &[&str]) -> Option<Output> {
+    let output = link(arguments).output().unwrap();
+    let is_refused = said(&output).contains("cannot make a network namespace");
+    if is_refused {
+        let required = std::env::var("SOCKSCOPE_LIVE").is_ok_and(|wish| wish == "1");
+        assert!(!required, "{}", said(&output));
+        // Of a test that passes libtest shows what is written past its capture.
+        let _ = writeln!(std::io::stderr(), "SKIPPED: {test}: {}", said(&output).trim_end());
+    }
+    (!is_refused).then_some(output)
+}
+
+#[test]
+fn settings_that_are_not_understood_are_one_line() {
+    let cases = [
+        (["--delay", "20"], "\"20\" is no time; write it as 20ms"),
+        (["--loss", "half"], "\"half\" is no loss; write it as 1%, every:100 or gilbert:1%,25%"),
+        (["--jitter", "1ms"], "the jitter must not be longer than the delay"),
+        (["--discipline", "codel"], "CoDel needs a queue"),
+        (
+            ["--to-server", "speed=1"],
+            "--to-server: \"speed\" is no setting; there are delay, jitter",
+        ),
+        (["--trace", "/no/such/file"], "/no/such/file: No such file"),
+    ];
+    for (arguments, expected) in cases {
+        let output = link(&arguments).args(["--", "true"]).output().unwrap();
+        let said = said(&output);
+        assert!(said.contains(expected), "{arguments:?}: {said}");
+        assert_eq!((said.lines().count(), output.status.code()), (1, Some(2)), "{said}");
+    }
+}
+
+#[test]
+fn root_a_command_and_its_server_meet_over_the_link() {
+    let folder = tempfile::tempdir().unwrap();
+    let json = folder.path().join("link.json");
+    let server = "python3 -c \"import socket; c = socket.create_server(('198.18.0.2', 7000)).accept()[0]; \
+                  c.sendall(c.recv(9) * 2)\"";
+    let client = "import socket, sys; s = socket.create_connection(('198.18.0.2', 7000)); s.sendall(b'ab'); \
+                  print(s.recv(9).decode()); sys.exit(7)";
+    let json_path = json.to_string_lossy();
+    let options = ["--delay", "3ms", "--seed", "5", "--json", &json_path, "--server", server];
+    let arguments = [options.as_slice(), &["--", "python3", "-c", client]].concat();
+    let test = "root_a_command_and_its_server_meet_over_the_link";
+    let Some(output) = made(test, &arguments) else { return };
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "abab\n", "{}", said(&output));
+    assert_eq!(output.status.code(), Some(7), "the command's");
+    assert!(said(&output).contains("link        seed 5; delay=3ms\n"), "{}", said(&output));
+    let result: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(&json).unwrap()).unwrap();
+    for direction in ["to_server", "to_command"] {
+        let entered = result[direction]["entered"].as_u64().unwrap();
+        assert!(entered >= 4, "{result}");
+        assert_eq!(result[direction]["left"].as_u64(), Some(entered), "{result}");
+    }
+}
+
+#[test]
+fn root_a_server_that_does_not_start_is_an_error() {
+    let test = "root_a_server_that_does_not_start_is_an_error";
+    let Some(output) = made(test, &["--server", "sh -c 'exit 3'", "--", "true"]) else { return };
+    let said = said(&output);
+    assert!(said.contains("lab link: the server ended with exit status: 3"), "{said}");
+    assert_eq!((said.lines().count(), output.status.code()), (1, Some(2)), "{said}");
+}
+
+#[test]
+fn root_nothing_remains_of_a_link_that_is_killed() {
+    let test = "root_nothing_remains_of_a_link_that_is_killed";
+    if made(test, &["--", "true"]).is_none() {
+        return;
+    }
+    let mut link = link(&["--", "sh", "-c", "echo $$; exec sleep 100"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut pid = String::new();
+    BufReader::new(link.stdout.take().unwrap()).read_line(&mut pid).unwrap();
+    let command = PathBuf::from(format!("/proc/{}", pid.trim()));
+    let namespace = std::fs::read_link(command.join("ns/net")).unwrap();
+    link.kill().unwrap();
+    link.wait().unwrap();
+    let until = Instant::now() + Duration::from_secs(20);
+    let remains = || {
+        let processes = std::fs::read_dir("/proc").unwrap().flatten();
+        processes.into_iter().any(|process| {
+            std::fs::read_link(process.path().join("ns/net")).is_ok_and(|its| its == namespace)
+        })
+    };
+    while remains() {
+        assert!(Instant::now() < until, "a process is still in the link's namespace");
+        thread::sleep(Duration::from_millis(10));
+    }
+}
