@@ -162,7 +162,6 @@ fn root_the_same_seed_drops_the_same_datagrams() {
     assert!((DATAGRAMS * 93 / 100..DATAGRAMS * 97 / 100).contains(&plain.len()), "{}", plain.len());
     let delayed = survivors("loss=5% delay=3ms jitter=1ms", 7);
     assert_eq!(plain, delayed, "times do not decide which are dropped");
-    assert_ne!(plain, survivors("loss=5%", 8));
 }
 
 #[test]

@@ -29,6 +29,7 @@ mod inherited;
 mod keeps_up;
 mod kernels_own;
 mod killed;
+mod lab_link;
 mod last_trace;
 mod low_mark;
 mod missed;
