@@ -375,7 +375,7 @@ impl Job<'_> {
         match finished {
             Ok(summary) => {
                 complete(&mut meta, &summary);
-                meta.notes.extend(without_priority(&priority, &summary.lost));
+                meta.notes.extend(without_priority(&priority, &summary.missed));
                 meta.notes.extend(notes);
                 recorded.note(sink.end().err());
                 sink.describe(&mut meta);
@@ -489,7 +489,7 @@ impl Job<'_> {
                 if let Some(traffic) = &sink.traffic {
                     let totals = Totals {
                         records: recorder.records(),
-                        missed: sink.lost(recorder.lost()).total(),
+                        missed: sink.missed(recorder.missed()).total(),
                         bytes: sink.writer.written(),
                     };
                     // One column less: in the last one some terminals begin a new line.
@@ -499,7 +499,7 @@ impl Job<'_> {
             }
             if now - described > META_EVERY {
                 sink.look_at_disk();
-                meta.loss = sink.lost(recorder.lost());
+                meta.loss = sink.missed(recorder.missed());
                 meta_thread.offer(sink.writer.meta_update(meta)?)?;
                 described = now;
             }
@@ -535,15 +535,15 @@ fn complete(meta: &mut Meta, summary: &Summary) {
     meta.interfaces = machine::interfaces();
     meta.hooks = summary.hooks.iter().map(hook).collect();
     meta.ring = Ring { records: summary.list_records, bytes: summary.list_bytes };
-    meta.loss = summary.lost;
+    meta.loss = summary.missed;
     meta.cost = summary.costs;
     meta.notes.clone_from(&summary.notes);
     meta.complete = true;
 }
 
 /// What to say where records were missed and the recorder had to wait for a CPU as all others do.
-fn without_priority(priority: &Priority, lost: &LossCounts) -> Option<String> {
-    (!priority.is_raised() && lost.total() > 0).then(|| {
+fn without_priority(priority: &Priority, missed: &LossCounts) -> Option<String> {
+    (!priority.is_raised() && missed.total() > 0).then(|| {
         "the recorder had no priority over other programs, as CAP_SYS_NICE is missing: with it, it \
          misses fewer records"
             .to_owned()

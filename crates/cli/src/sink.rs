@@ -91,7 +91,7 @@ impl BundleSink {
     }
 
     /// `lost`, which the recorder counts, and what was refused here.
-    pub fn lost(&self, mut lost: LossCounts) -> LossCounts {
+    pub fn missed(&self, mut lost: LossCounts) -> LossCounts {
         lost.add_all(self.others.refused());
         lost
     }
@@ -103,7 +103,7 @@ impl BundleSink {
             meta.loss = self.lost;
             meta.loss.add_all(self.others.missed());
         }
-        meta.loss = self.lost(meta.loss);
+        meta.loss = self.missed(meta.loss);
         let [connections, refused] =
             [self.others.connections_refused(), self.others.refused().total()];
         if refused > 0 {

@@ -63,8 +63,8 @@ impl Recorder {
     }
 
     /// Records missed so far.
-    pub fn lost(&self) -> LossCounts {
-        self.recording.lost()
+    pub fn missed(&self) -> LossCounts {
+        self.recording.missed()
     }
 
     /// Waits a little, then takes what the probes wrote meanwhile. To be called in a loop.

@@ -57,7 +57,7 @@ impl Recording {
     /// Ends the recording with a whole bundle.
     pub fn keep(mut self) -> Result<(Summary, BundleCounts), Failure> {
         let summary = self.recorder.finish(&mut self.sink, DRAIN_DEADLINE)?;
-        let meta = Meta { loss: summary.lost, complete: true, ..Meta::default() };
+        let meta = Meta { loss: summary.missed, complete: true, ..Meta::default() };
         self.sink.writer.finish(meta)?;
         let BundleSink { records, read_bytes, .. } = self.sink;
         Ok((summary, BundleCounts { records, read_bytes }))

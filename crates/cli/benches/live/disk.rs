@@ -60,7 +60,7 @@ fn round(plan: &Plan, port: u16) -> Result<f64, Failure> {
     recording.sink.writer.flush()?;
     let rate = hits as f64 / start.elapsed().as_secs_f64();
     let records = recording.recorder.records() - before;
-    let missed = recording.recorder.lost().total();
+    let missed = recording.recorder.missed().total();
     recording.finish()?;
     if missed > 0 || records < hits * RECORDS_OF_SEGMENT {
         return Err(format!("{hits} hits gave {records} records, {missed} missed").into());

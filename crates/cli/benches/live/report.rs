@@ -43,7 +43,7 @@ pub fn run(plan: &Plan) -> Result<(), Failure> {
     println!(
         "sockscope report of {} records ({} missed) of {} connections, recorded live",
         summary.records,
-        summary.lost.total(),
+        summary.missed.total(),
         CALLERS + 1
     );
     let verdict = judged("at most 1", Some(gib <= 1.0));

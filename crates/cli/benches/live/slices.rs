@@ -120,7 +120,7 @@ fn recorded(transfer: &Transfer, port: u16, plan: &Plan) -> Result<(f64, Cost), 
     let cost = Cost {
         thread_cpus,
         records_per_s: records as f64 / seconds,
-        missed: summary.lost.total(),
+        missed: summary.missed.total(),
         is_whole: all_read && !counts.records.contains(&0),
     };
     Ok(((to - from) as f64 / seconds, cost))

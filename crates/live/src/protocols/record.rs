@@ -69,8 +69,8 @@ impl Recording {
         })?;
         let summary = recorder.finish(&mut sink, DRAIN_DEADLINE).map_err(io::Error::other)?;
         let facts =
-            TraceFacts { source: "live".into(), missed: summary.lost, ..TraceFacts::default() };
-        let recording = Self { analysis: sink.0.finish(facts), missed: summary.lost.total() };
+            TraceFacts { source: "live".into(), missed: summary.missed, ..TraceFacts::default() };
+        let recording = Self { analysis: sink.0.finish(facts), missed: summary.missed.total() };
         Ok((recording, done_work))
     }
 

@@ -76,7 +76,7 @@ struct NewLosses {
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
 pub(super) struct Totals {
     /// All of them, by point.
-    pub(super) lost: LossCounts,
+    pub(super) missed: LossCounts,
     /// Hits that found their list full.
     pub(super) list_full: u64,
     /// Hits of connections that other users asked for, beyond their half of a list.
@@ -172,7 +172,7 @@ impl LossMeter {
         self.totals.list_full += losses.missed.by_kind.iter().sum::<u64>();
         self.totals.of_others += losses.missed.of_others.iter().sum::<u64>();
         self.totals.interrupted += losses.missed.interrupted.total();
-        self.totals.lost.add_all(&losses.counts());
+        self.totals.missed.add_all(&losses.counts());
         losses.records()
     }
 
@@ -181,7 +181,7 @@ impl LossMeter {
         let refused = self.refused.advance(self.counters.refused(), now_ns);
         let of_others = self.others_refused.advance(self.counters.refused_of_others(), now_ns);
         let records: Vec<Record> = refused.into_iter().chain(of_others).collect();
-        records.iter().for_each(|record| self.totals.lost.add(None, record.detail));
+        records.iter().for_each(|record| self.totals.missed.add(None, record.detail));
         records
     }
 
@@ -193,7 +193,7 @@ impl LossMeter {
         let skipped = decoder.take_gaps();
         self.totals.skipped += skipped.total();
         for found in [unknown_positions, decoder.take_unknown(), skipped] {
-            self.totals.lost.add_all(&found);
+            self.totals.missed.add_all(&found);
         }
     }
 
@@ -201,12 +201,12 @@ impl LossMeter {
     pub(super) fn take_unplaced_reads(&mut self, decoder: &mut Decoder) {
         let unplaced = decoder.take_unplaced_reads();
         self.totals.unplaced_reads += unplaced;
-        self.totals.lost.add(Some(Point::ReceiveDequeue), unplaced);
+        self.totals.missed.add(Some(Point::ReceiveDequeue), unplaced);
     }
 
     /// Counts events of no point that are counted nowhere else.
     pub(super) fn add_events(&mut self, count: u64) {
-        self.totals.lost.add(None, count);
+        self.totals.missed.add(None, count);
     }
 
     /// The counters as last read.

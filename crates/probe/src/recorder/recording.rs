@@ -92,8 +92,8 @@ impl<S: RawSource> Recording<S> {
         self.records
     }
 
-    pub(super) fn lost(&self) -> LossCounts {
-        self.meter.totals().lost
+    pub(super) fn missed(&self) -> LossCounts {
+        self.meter.totals().missed
     }
 
     pub(super) fn step(&mut self, sink: &mut impl Sink) -> Result<(), Error> {
@@ -274,7 +274,7 @@ impl<S: RawSource> Recording<S> {
         Summary {
             records: self.records,
             hits: self.raw_records,
-            lost: self.meter.totals().lost,
+            missed: self.meter.totals().missed,
             costs: self.source.costs(),
             hooks,
             list_records: shape.records,

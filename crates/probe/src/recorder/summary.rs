@@ -17,7 +17,7 @@ pub struct Summary {
     /// Probe hits from which they were decoded.
     pub hits: u64,
     /// Records missed.
-    pub lost: LossCounts,
+    pub missed: LossCounts,
     /// Run time of the probes of each point; its hits count logged and other traffic.
     pub costs: [PointCost; 8],
     /// The table of hooks as used.

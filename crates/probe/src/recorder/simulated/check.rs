@@ -196,7 +196,7 @@ fn counts(index: &Index<'_>, collected: &Collected, summary: &Summary) -> Checke
             index.truth.hits.iter().filter(|hit| is_skipped_at(hit, point)).count() as u64;
         let most = missed + unseen + missed_late + skipped;
         let most = most + if point == Point::ReceiveDequeue { unread } else { 0 };
-        let counted = summary.lost.points[point.index()];
+        let counted = summary.missed.points[point.index()];
         if !(least..=most).contains(&counted) {
             return Err(format!(
                 "{missed} hits of {point:?} were missed (and {missed_late} after the end), {unseen} \
@@ -206,8 +206,8 @@ fn counts(index: &Index<'_>, collected: &Collected, summary: &Summary) -> Checke
     }
     let written: u64 =
         collected.records.iter().filter(|one| one.kind == Kind::Loss).map(|one| one.detail).sum();
-    if written > summary.lost.total() {
-        return Err(format!("{written} losses written, {} counted", summary.lost.total()));
+    if written > summary.missed.total() {
+        return Err(format!("{written} losses written, {} counted", summary.missed.total()));
     }
     Ok(())
 }

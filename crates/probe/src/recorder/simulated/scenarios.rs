@@ -40,7 +40,7 @@ fn positions_are_right_behind_a_stall_in_which_more_than_4_gib_passed() {
     let unseen = unseen.filter(|hit| hit.kind == raw::RAW_COPY && hit.fate == Fate::Refused);
     let bytes: u64 = unseen.map(|hit| hit.to - hit.from).sum();
     assert!(bytes > 1 << 32, "the stalls hid too little: {bytes}");
-    assert!(recorded.summary.lost.points[Point::ReceiveDequeue.index()] > 0);
+    assert!(recorded.summary.missed.points[Point::ReceiveDequeue.index()] > 0);
 }
 
 #[test]
@@ -78,7 +78,7 @@ fn connections_of_the_same_addresses_in_other_namespaces_stay_apart() {
 fn connections_without_a_slot_are_counted_as_missed() {
     let recorded = recorded(Plan { slots: 1, streams: 3, streams_in_all: 3, ..Plan::quiet() });
     let refused = recorded.world.borrow().probes.counters.connections_refused;
-    assert!(refused > 0 && recorded.summary.lost.events >= refused);
+    assert!(refused > 0 && recorded.summary.missed.events >= refused);
     let notes = recorded.summary.notes.join("; ");
     assert!(notes.contains("not recorded, as too many were open at once"), "{notes}");
 }
@@ -99,7 +99,7 @@ fn every_limit_of_the_probes_counts_what_it_refuses() {
         }
         false
     });
-    assert_eq!(recorded.summary.lost.events, 63);
+    assert_eq!(recorded.summary.missed.events, 63);
     let losses = recorded.collected.records.iter().filter(|one| one.kind == Kind::Loss);
     assert_eq!(losses.map(|one| one.detail).sum::<u64>(), 63);
     assert_eq!(recorded.summary.notes.len(), 6, "{:?}", recorded.summary.notes);
@@ -112,7 +112,7 @@ fn hits_for_which_the_kernel_runs_no_program_are_counted_and_no_others() {
     let recorded = recorded(plan);
     let not_run = recorded.world.borrow().probes.interrupted;
     assert!(not_run.total() > 0);
-    assert_eq!(recorded.summary.lost, not_run);
+    assert_eq!(recorded.summary.missed, not_run);
 }
 
 /// A process has one CPU for a third of the time, and the kernel runs no program in softirqs meanwhile.
