@@ -14,14 +14,14 @@ use sockscope_record::{
 };
 
 use crate::connection::analyze_connection;
-use crate::findings::{Churn, Opening};
+use crate::findings::{Churn, Delay, Delays, Opening};
 use crate::openings::{Established, Openings};
 use crate::record_buffer::{RecordBuffer, is_gone};
-use crate::record_loss_times::TraceLosses;
+use crate::record_loss_times::{Losses, TraceLosses};
 use crate::timeline::by_start;
 use crate::{
-    Analysis, ConnectionStore, DropReasons, FlowStore, LossInterval, Nesting, OfOthers, Passage,
-    PointSummary, TraceFacts, findings, nest_requests, parallel,
+    Analysis, ConnectionAnalysis, ConnectionStore, DropReasons, FlowStore, LossInterval, Nesting,
+    OfOthers, Passage, PointSummary, TraceFacts, findings, nest_requests, parallel,
 };
 
 /// Takes the records of one trace and says what they mean.
@@ -159,17 +159,10 @@ impl Analyzer {
         let (reasons, end_ns) = (&analysis.facts.drop_reasons, analysis.end_ns());
         let analyze = |entry: Entry| {
             let store = entry.into_store();
-            let losses = losses.of(&store.connection);
-            let connection = analyze_connection(&store, losses, reasons, end_ns, &openings);
-            (connection, Opening::of(&store))
+            One::of(&store, losses.of(&store.connection), reasons, end_ns, &openings)
         };
-        let mut churn = Churn::default();
-        for (connection, opening) in parallel::map(entries, threads, analyze) {
-            churn.add(opening);
-            analysis.connections.push(connection);
-        }
-        nest(&mut analysis);
-        churn.find(&mut analysis);
+        let all = parallel::map(entries, threads, analyze);
+        join(&mut analysis, all);
         analysis
     }
 
@@ -186,14 +179,10 @@ impl Analyzer {
         let connections: Vec<_> = entries.into_iter().map(Entry::into_store).collect();
         let (reasons, end_ns) = (&analysis.facts.drop_reasons, analysis.end_ns());
         let analyze = |store: &ConnectionStore| {
-            let losses = by_connection.of(&store.connection);
-            analyze_connection(store, losses, reasons, end_ns, &openings)
+            One::of(store, by_connection.of(&store.connection), reasons, end_ns, &openings)
         };
-        analysis.connections = parallel::map(connections.iter().collect(), threads, analyze);
-        nest(&mut analysis);
-        let mut churn = Churn::default();
-        connections.iter().for_each(|store| churn.add(Opening::of(store)));
-        churn.find(&mut analysis);
+        let all = parallel::map(connections.iter().collect(), threads, analyze);
+        join(&mut analysis, all);
         let drop_reasons = analysis.facts.drop_reasons.clone();
         let start_ns = analysis.start_ns;
         (analysis, Stores { start_ns, connections, losses, of_others, drop_reasons })
@@ -236,11 +225,38 @@ impl Analyzer {
     }
 }
 
-/// Finds what the requests of all connections say of each other.
-fn nest(analysis: &mut Analysis) {
+/// One connection, with what the rules over all connections need of it.
+struct One {
+    analysis: ConnectionAnalysis,
+    delays: Vec<Delay>,
+    opening: Option<Opening>,
+}
+
+impl One {
+    fn of(
+        store: &ConnectionStore,
+        losses: &Losses,
+        reasons: &DropReasons,
+        end_ns: u64,
+        openings: &Openings,
+    ) -> Self {
+        let (analysis, delays) = analyze_connection(store, losses, reasons, end_ns, openings);
+        Self { analysis, delays, opening: Opening::of(store) }
+    }
+}
+
+/// Adds the connections, and finds what they say of each other.
+fn join(analysis: &mut Analysis, all: Vec<One>) {
+    let (mut churn, mut delays) = (Churn::default(), Delays::default());
+    for one in all {
+        churn.add(one.opening);
+        delays.add(one.analysis.connection.id, one.delays);
+        analysis.connections.push(one.analysis);
+    }
     let connections = analysis.connections.iter();
     analysis.nesting = nest_requests(connections.map(|one| (&one.connection, &one.requests)));
-    findings::find_across(analysis);
+    findings::find_across(analysis, &delays);
+    churn.find(analysis);
 }
 
 /// What the connections of the trace say of each other's servers.

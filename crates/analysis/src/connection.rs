@@ -4,6 +4,7 @@ use sockscope_record::{Direction, Point, Protocol};
 
 use crate::curve::Curve;
 use crate::drops;
+use crate::findings::Delay;
 use crate::flow_curves::FlowCurves;
 use crate::openings::Openings;
 use crate::ranges::Range;
@@ -25,13 +26,14 @@ struct FlowResult {
     unknown_ns: [Vec<Range>; 8],
 }
 
+/// What is known of one connection, and the parts of its requests in which a cause kept data back.
 pub(crate) fn analyze_connection(
     store: &ConnectionStore,
     losses: &Losses,
     drop_reasons: &DropReasons,
     trace_end_ns: u64,
     openings: &Openings,
-) -> ConnectionAnalysis {
+) -> (ConnectionAnalysis, Vec<Delay>) {
     let end_ns = store.last_ns().unwrap_or(0);
     let flows = [Direction::FromClient, Direction::FromServer]
         .map(|direction| analyze_flow(store, direction, losses, drop_reasons));
@@ -60,7 +62,7 @@ pub(crate) fn analyze_connection(
         }
     };
     let unopened = outcome::unopened(store, losses, drop_reasons);
-    let findings = findings::find(&ConnectionView {
+    let (findings, delays) = findings::find(&ConnectionView {
         store,
         flows: [view(Direction::FromClient), view(Direction::FromServer)],
         buffers: &buffers,
@@ -69,7 +71,7 @@ pub(crate) fn analyze_connection(
         unopened: unopened.as_ref(),
         openings,
     });
-    ConnectionAnalysis {
+    let analysis = ConnectionAnalysis {
         connection: store.connection.clone(),
         records: store.flows.iter().map(records).sum(),
         flows: flows.map(|flow| flow.analysis),
@@ -83,7 +85,8 @@ pub(crate) fn analyze_connection(
         is_inner: kernel_socket::has_kernel_socket(store, losses, end_ns),
         buffers,
         findings,
-    }
+    };
+    (analysis, delays)
 }
 
 fn analyze_flow(

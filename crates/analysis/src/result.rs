@@ -581,6 +581,8 @@ pub struct Finding {
     pub side: Side,
     /// How often it happened.
     pub count: u64,
+    /// Connections over which it was summed up; 1 where it is of the flow alone.
+    pub connections: u64,
     /// Time that it cost, nanoseconds, all occurrences together.
     pub cost_ns: u64,
     /// When that was, from and until, in order and disjoint. Longer than `cost_ns` in all where only the times are

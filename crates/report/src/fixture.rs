@@ -425,6 +425,7 @@ fn nagle() -> Finding {
         flow: FlowId(2),
         side: Side::Client,
         count: 199,
+        connections: 1,
         cost_ns: 8_170_000_000,
         times: vec![(START_NS, START_NS + 8_170_000_000)],
         summary: "199 of 200 messages waited 41.1 ms (median) in the send queue for an \
@@ -443,6 +444,7 @@ fn slow_reader(flow: FlowId, cost_ns: u64) -> Finding {
         flow,
         side: Side::Server,
         count: 3,
+        connections: 1,
         cost_ns,
         times: vec![(START_NS, START_NS + cost_ns)],
         summary: "data lay in the receive queue while the reader did something else".to_owned(),

@@ -80,7 +80,7 @@ impl<'a> FindingTotal<'a> {
             id: finding.id,
             count: finding.count,
             cost_ns: finding.cost_ns,
-            connections: 1,
+            connections: finding.connections,
             worst: finding,
             worst_in: connection,
         }
@@ -99,7 +99,8 @@ impl<'a> FindingTotal<'a> {
 
     fn add(&mut self, finding: &'a Finding, connection: &'a ConnectionAnalysis, first_here: bool) {
         self.count = self.count.saturating_add(finding.count);
-        self.connections += u64::from(first_here);
+        // Both sides may have one of the same connections.
+        self.connections = (self.connections + u64::from(first_here)).max(finding.connections);
         if finding.cost_ns > self.worst.cost_ns {
             (self.worst, self.worst_in) = (finding, connection);
         }

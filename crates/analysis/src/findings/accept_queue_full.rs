@@ -64,6 +64,7 @@ pub(super) fn find(view: &ConnectionView<'_>) -> Option<Finding> {
         flow: view.flows[0].flow().id,
         side: Side::Server,
         count: count as u64,
+        connections: 1,
         cost_ns: waits.total_ns(),
         times: waits.iter().map(|one| (one.start_ns, one.end_ns)).collect(),
         summary: format!(

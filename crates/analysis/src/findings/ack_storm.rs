@@ -62,6 +62,7 @@ pub(super) fn find(view: &ConnectionView<'_>) -> Option<Finding> {
         flow: connection.id.flow(Direction::FromClient),
         side: out_of_step(view),
         count,
+        connections: 1,
         cost_ns: 0,
         times: Vec::new(),
         summary: format!(

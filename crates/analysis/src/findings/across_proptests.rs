@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use sockscope_record::{ConnectionId, Process, Side};
 
-use super::find_across;
+use super::{Delays, find_across};
 use crate::ranges::{are_in_order, total};
 use crate::testing::analyze_all;
 use crate::{
@@ -66,7 +66,7 @@ proptest! {
         lists in prop::collection::vec(prop::collection::vec(any::<Any>(), 1..16), 1..8),
     ) {
         let mut analysis = trace(&lists);
-        find_across(&mut analysis);
+        find_across(&mut analysis, &Delays::default());
         for finding in analysis.connections.iter().flat_map(|one| &one.findings) {
             let Finding { count, cost_ns, times, evidence, .. } = finding;
             prop_assert!(*count > 0);

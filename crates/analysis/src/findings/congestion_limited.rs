@@ -5,6 +5,7 @@
 
 use sockscope_record::Hold;
 
+use super::caller_delay::FlowHolds;
 use super::facts::{FlowFacts, HELD_OR_ON_THE_PATH};
 use super::holds::held_by;
 use super::intervals::Intervals;
@@ -15,17 +16,13 @@ use super::tally::Tally;
 use crate::{Finding, FindingId};
 
 /// The window is what bounds the flow only if it does so most of the time.
-const SHARE_PERCENT_MIN: u64 = 50;
+pub(super) const SHARE_PERCENT_MIN: u64 = 50;
 
 /// A short transfer's slow start is not worth a word.
 const COST_NS_MIN: u64 = 50_000_000;
 
 pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
-    facts.base_rtt_ns.filter(|&rtt_ns| rtt_ns >= PATH_RTT_NS_MIN)?;
-    let held = held_by(&facts.holds, Hold::Cwnd)
-        .intersect(&facts.times_in(&HELD_OR_ON_THE_PATH))
-        .without(&facts.interface.occupied)
-        .without(&facts.doubt.sending);
+    let held = held(facts);
     let cost_ns = held.total_ns();
     if cost_ns < COST_NS_MIN || !facts.is_share_of_busy(cost_ns, SHARE_PERCENT_MIN) {
         return None;
@@ -44,17 +41,37 @@ pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
         phrasing::time(cost_ns),
         facts.share_of_busy(cost_ns),
     );
-    let fix = match losses {
-        0 => format!(
-            "On the {sender}'s side: keep the connection open and reuse it; \
-             net.ipv4.tcp_slow_start_after_idle=0; a larger initcwnd on the route."
-        ),
-        _ => format!(
+    let fix = fix(&sender, losses > 0);
+    Some(tally.into_finding(FindingId::CongestionLimited, facts, facts.sender(), summary, fix))
+}
+
+/// When the window held data, and nothing else explains it; never on a short path.
+fn held(facts: &FlowFacts<'_>) -> Intervals {
+    if facts.base_rtt_ns.is_none_or(|rtt_ns| rtt_ns < PATH_RTT_NS_MIN) {
+        return Intervals::default();
+    }
+    held_by(&facts.holds, Hold::Cwnd)
+        .intersect(&facts.times_in(&HELD_OR_ON_THE_PATH))
+        .without(&facts.interface.occupied)
+        .without(&facts.doubt.sending)
+}
+
+/// The same times, for the sum over the callers' waits.
+pub(super) fn holds(facts: &FlowFacts<'_>) -> FlowHolds {
+    FlowHolds::of_times(FindingId::CongestionLimited, facts.view.direction, &held(facts))
+}
+
+pub(super) fn fix(sender: &str, has_losses: bool) -> String {
+    if has_losses {
+        return format!(
             "Find the losses on the path first; on the {sender}'s host \
              net.ipv4.tcp_congestion_control=bbr suffers less from random ones."
-        ),
-    };
-    Some(tally.into_finding(FindingId::CongestionLimited, facts, facts.sender(), summary, fix))
+        );
+    }
+    format!(
+        "On the {sender}'s side: keep the connection open and reuse it; \
+         net.ipv4.tcp_slow_start_after_idle=0; a larger initcwnd on the route."
+    )
 }
 
 fn note(tally: &mut Tally, facts: &FlowFacts<'_>, held: &Intervals) {

@@ -188,6 +188,7 @@ fn find(analysis: &Analysis, openings: &[&Opening]) -> Option<Finding> {
         flow: connection.id.flow(Direction::FromClient),
         side,
         count: again.len() as u64,
+        connections: 1,
         cost_ns,
         times: waits.handshakes.iter().map(|one| (one.start_ns, one.end_ns)).collect(),
         summary: format!(

@@ -56,6 +56,7 @@ pub(super) fn find(view: &ConnectionView<'_>) -> Option<Finding> {
         flow: view.store.flow(Direction::FromClient).id,
         side: Side::Server,
         count: 1,
+        connections: 1,
         cost_ns: 0,
         times: Vec::new(),
         summary: format!("The connection of the {client} to {server} was refused: {why}."),

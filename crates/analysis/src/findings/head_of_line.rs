@@ -248,6 +248,7 @@ fn finding(analysis: &Analysis, turns: &[Range], held: &[Waiting], worst: Turn) 
         flow: connection.connection.id.flow(asker.sends()),
         side: answerer,
         count: held.len() as u64,
+        connections: 1,
         cost_ns: total(&times),
         times,
         summary: format!(

@@ -4,11 +4,15 @@
 //! waits of [`READ_WAIT_NS_MIN`] or more count, which the scheduler makes when another thread has
 //! the CPU.
 
+use sockscope_record::Point;
+
+use super::caller_delay::{FlowHolds, Hold};
 use super::facts::FlowFacts;
+use super::intervals::Interval;
 use super::phrasing;
 use super::reads::{READ_WAIT_NS_MIN, ReadWait};
 use super::tally::Tally;
-use crate::{Finding, FindingId};
+use crate::{Finding, FindingId, LedgerPart};
 
 /// Any machine makes a thread wait now and then.
 const COUNT_MIN: u64 = 5;
@@ -18,7 +22,7 @@ const COUNT_MIN: u64 = 5;
 const WHOLE_PERCENT_MIN: u128 = 2;
 
 /// Less than a fifth of the busy time is what sharing a machine costs.
-const SHARE_PERCENT_MIN: u64 = 20;
+pub(super) const SHARE_PERCENT_MIN: u64 = 20;
 
 pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
     let mut tally = Tally::default();
@@ -44,11 +48,29 @@ pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
         phrasing::time(tally.cost_ns / tally.count),
         facts.share_of_busy(tally.cost_ns),
     );
-    let fix = format!(
+    let fix = fix(&receiver);
+    Some(tally.into_finding(FindingId::LateWakeup, facts, facts.receiver(), summary, fix))
+}
+
+/// When the reader had no CPU, for the sum over the callers' waits. The ledger knows of more than the account of the
+/// reader: of a thread that was blocked for this data and woken by it, also without that account.
+pub(super) fn holds(facts: &FlowFacts<'_>) -> FlowHolds {
+    let reads = facts.view.flow().at(Point::ReceiveDequeue);
+    let waits = facts.whole_holds(LedgerPart::ReceiveWakeup).into_iter();
+    let holds = waits.filter(|wait| wait.duration_ns() >= READ_WAIT_NS_MIN).map(|wait| {
+        let read = reads.partition_point(|read| read.at_ns < wait.end_ns);
+        let thread = reads.get(read).map_or(0, |read| read.thread);
+        Hold { interval: Interval::new(wait.start_ns, wait.end_ns), thread }
+    });
+    let direction = facts.view.direction;
+    FlowHolds { id: FindingId::LateWakeup, direction, holds: holds.collect() }
+}
+
+pub(super) fn fix(receiver: &str) -> String {
+    format!(
         "On the {receiver}'s host: give the reader a CPU of its own (taskset, cpuset), move the other load \
          away, raise its priority, or lift its cgroup's cpu.max."
-    );
-    Some(tally.into_finding(FindingId::LateWakeup, facts, facts.receiver(), summary, fix))
+    )
 }
 
 fn note(tally: &mut Tally, wait: &ReadWait, runnable_ns: u64) {

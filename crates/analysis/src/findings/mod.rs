@@ -2,7 +2,8 @@
 //!
 //! One rule a file, each a pure function of one flow's facts. The order of precedence, so that no
 //! time is reported twice, stands in [`of_flow`]; docs/findings/ has a page for each rule. A rule that is
-//! not certain says nothing: no finding is better than a wrong one. [`Churn`] alone looks at all connections.
+//! not certain says nothing: no finding is better than a wrong one. [`find_across`] and [`Churn`]
+//! look at all connections.
 
 mod accept_queue_full;
 mod ack_storm;
@@ -15,6 +16,8 @@ mod buffer_clipped;
 mod buffer_mismatch;
 mod buffers;
 mod by_byte;
+mod caller_delay;
+mod callers_wait;
 mod congestion_limited;
 mod connection_churn;
 mod connection_refused;
@@ -72,20 +75,27 @@ use std::collections::BTreeMap;
 
 use sockscope_record::{ConnectionId, Protocol};
 
+pub(crate) use self::caller_delay::{Delay, Delays};
 pub(crate) use self::connection_churn::{Churn, Opening};
 
 use self::facts::FlowFacts;
 use self::intervals::{Interval, Intervals};
 use self::served_request::Served;
-use crate::{Analysis, ConnectionView, Finding, FindingId, FlowView};
+use crate::{Analysis, ConnectionView, Finding, FindingId};
 
 /// The findings of a connection that rest on its own records alone, highest cost first.
-pub(crate) fn find(view: &ConnectionView<'_>) -> Vec<Finding> {
+///
+/// With them come the parts of its requests in which a cause kept data back, for [`find_across`].
+pub(crate) fn find(view: &ConnectionView<'_>) -> (Vec<Finding>, Vec<Delay>) {
     let of_opening = [accept_queue_full::find(view), syn_dropped::find(view)];
     let of_opening: Vec<_> = of_opening.into_iter().flatten().collect();
     let opening = Intervals::union_of(of_opening.iter().flat_map(times));
-    let flows = view.flows.iter();
-    let mut findings: Vec<_> = flows.flat_map(|flow| of_flow(view, flow, &opening)).collect();
+    let (mut findings, mut delays) = (Vec::new(), Vec::new());
+    for flow in &view.flows {
+        let facts = FlowFacts::new(view, flow);
+        findings.extend(of_flow(view, &facts, &opening));
+        delays.extend(delays_of(view, &facts));
+    }
     findings.extend(of_opening);
     findings
         .extend([connection_refused::find(view), reset_unread::find(view)].into_iter().flatten());
@@ -93,14 +103,29 @@ pub(crate) fn find(view: &ConnectionView<'_>) -> Vec<Finding> {
     findings.extend(unanswered::find(view));
     findings.extend(ack_storm::find(view));
     by_cost(&mut findings);
-    findings
+    (findings, delays)
+}
+
+/// The parts of the requests in which a cause kept data of the flow back.
+fn delays_of(view: &ConnectionView<'_>, facts: &FlowFacts<'_>) -> Vec<Delay> {
+    if view.requests.list.is_empty() {
+        return Vec::new();
+    }
+    let mut holds = vec![late_wakeup::holds(facts), slow_reader::holds(facts)];
+    if view.store.connection.protocol == Protocol::Tcp && network_queue::find(facts).is_none() {
+        holds.push(congestion_limited::holds(facts));
+    }
+    caller_delay::of_requests(view.requests, &holds)
 }
 
 /// Adds the findings that rest on requests of several connections, and takes away those that are only their effect.
-pub(crate) fn find_across(analysis: &mut Analysis) {
+pub(crate) fn find_across(analysis: &mut Analysis, delays: &Delays) {
     let mut line = head_of_line::find(analysis);
+    let mut callers = callers_wait::find(analysis, delays, &line);
     let mut of_line: BTreeMap<ConnectionId, Vec<Finding>> = BTreeMap::new();
-    for finding in std::mem::take(&mut line.findings) {
+    let mut of_several = std::mem::take(&mut line.findings);
+    of_several.append(&mut callers.findings);
+    for finding in of_several {
         of_line.entry(finding.flow.connection()).or_default().push(finding);
     }
     let found = analysis.connections.iter().map(|connection| {
@@ -110,7 +135,7 @@ pub(crate) fn find_across(analysis: &mut Analysis) {
             FindingId::Unanswered => upstream_wait::explains(&served, &finding.times),
             FindingId::SlowReader => line.explains(id, &finding.times),
             _ => false,
-        };
+        } || callers.contains(connection, finding);
         let kept: Vec<bool> = connection.findings.iter().map(|one| !is_effect(one)).collect();
         let found = [
             slow_service::find(connection, &served, &line),
@@ -138,41 +163,40 @@ fn by_cost(findings: &mut [Finding]) {
 /// `opening`: times in which a rule of the handshake says why it waited.
 fn of_flow(
     connection: &ConnectionView<'_>,
-    flow: &FlowView<'_>,
+    facts: &FlowFacts<'_>,
     opening: &Intervals,
 ) -> Vec<Finding> {
-    let facts = FlowFacts::new(connection, flow);
-    let clipped = buffer_clipped::find(&facts);
-    let reader = [slow_reader::find(&facts), late_wakeup::find(&facts)];
-    let queue = interface_queue_limited::find(&facts);
+    let clipped = buffer_clipped::find(facts);
+    let reader = [slow_reader::find(facts), late_wakeup::find(facts)];
+    let queue = interface_queue_limited::find(facts);
     if connection.store.connection.protocol == Protocol::Udp {
-        let others = udp_dropped::find(&facts, queue.is_some());
-        let dropped = [queue, udp_receive_drop::find(&facts), udp_refused::find(&facts), others];
+        let others = udp_dropped::find(facts, queue.is_some());
+        let dropped = [queue, udp_receive_drop::find(facts), udp_refused::find(facts), others];
         return reader.into_iter().chain(dropped).flatten().chain(clipped).collect();
     }
-    let pacing = pacing_limited::find(&facts);
+    let pacing = pacing_limited::find(facts);
     let queue = queue.filter(|_| pacing.is_none());
-    let network = network_queue::find(&facts);
-    let blackhole = mtu_blackhole::find(&facts);
+    let network = network_queue::find(facts);
+    let blackhole = mtu_blackhole::find(facts);
     let opening = &Intervals::union_of(opening.iter().chain(blackhole.iter().flat_map(times)));
     let is_free = |_: &Finding| network.is_none();
     let is_queue_limited = queue.is_some();
     let is_reader_slow = reader[0].is_some();
-    let send_buffer = send_buffer_limited::find(&facts).filter(is_free);
-    let silly_window = silly_window::find(&facts);
-    let receive_window = receive_window_limited::find(&facts, is_reader_slow);
+    let send_buffer = send_buffer_limited::find(facts).filter(is_free);
+    let silly_window = silly_window::find(facts);
+    let receive_window = receive_window_limited::find(facts, is_reader_slow);
     let receive_window = receive_window.filter(is_free).filter(|_| silly_window.is_none());
-    let below_bdp = buffer_below_bdp::find(&facts, send_buffer.is_some(), receive_window.is_some());
+    let below_bdp = buffer_below_bdp::find(facts, send_buffer.is_some(), receive_window.is_some());
     let of_sender = [
-        nagle_delayed_ack::find(&facts),
-        split_message::find(&facts),
-        small_writes::find(&facts),
-        buffer_mismatch::find(&facts),
-        small_reads::find(&facts),
-        delayed_ack_wait::find(&facts),
-        corked::find(&facts),
-        congestion_limited::find(&facts).filter(is_free),
-        retransmission::find(&facts, is_queue_limited, opening),
+        nagle_delayed_ack::find(facts),
+        split_message::find(facts),
+        small_writes::find(facts),
+        buffer_mismatch::find(facts),
+        small_reads::find(facts),
+        delayed_ack_wait::find(facts),
+        corked::find(facts),
+        congestion_limited::find(facts).filter(is_free),
+        retransmission::find(facts, is_queue_limited, opening),
     ];
     let limits = [pacing, queue, send_buffer, silly_window, receive_window, below_bdp];
     of_sender

@@ -57,6 +57,7 @@ pub(super) fn find<'a>(
         flow: connection.connection.id.flow(direction),
         side: answerer,
         count: many.len() as u64,
+        connections: 1,
         cost_ns: total(&times),
         times,
         summary: summary(&connection.connection, &many, worst, [asker, answerer]),

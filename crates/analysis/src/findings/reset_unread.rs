@@ -66,6 +66,7 @@ pub(super) fn find(view: &ConnectionView<'_>) -> Option<Finding> {
         flow: towards.id,
         side,
         count: 1,
+        connections: 1,
         cost_ns: 0,
         times: Vec::new(),
         summary: format!(

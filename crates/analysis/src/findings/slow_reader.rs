@@ -7,13 +7,14 @@
 
 use sockscope_record::{Hold, Point};
 
+use super::caller_delay::{self, FlowHolds};
 use super::facts::FlowFacts;
 use super::holds::held_by;
 use super::intervals::{Interval, Intervals};
 use super::phrasing;
 use super::reads::ReadWait;
 use super::tally::Tally;
-use crate::{Finding, FindingId, LedgerPart, LedgerSpan};
+use crate::{Finding, FindingId, LedgerPart, LedgerSpan, Request};
 
 /// An event loop that is busy with other sockets is back within a few milliseconds; and the window of
 /// a usual receive buffer covers that on a local network.
@@ -28,9 +29,9 @@ const AWAY_NS_MIN_HELD: u64 = 2_000_000;
 const NEVER_BACK_NS_MIN: u64 = 500_000_000;
 
 /// Once is a start-up or a pause; unless the sender was held up meanwhile.
-const COUNT_MIN: u64 = 3;
+pub(super) const COUNT_MIN: u64 = 3;
 
-const SHARE_PERCENT_MIN: u64 = 10;
+pub(super) const SHARE_PERCENT_MIN: u64 = 10;
 
 pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
     let closed = held_by(&facts.holds, Hold::Rwnd);
@@ -67,11 +68,31 @@ pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
         phrasing::counted(tally.count, "time"),
         phrasing::on_average(tally.cost_ns, tally.count),
     );
-    let fix = format!(
+    let fix = fix(&receiver);
+    Some(tally.into_finding(FindingId::SlowReader, facts, facts.receiver(), summary, fix))
+}
+
+/// When the reader did something else, for the sum over the callers' waits.
+pub(super) fn holds(facts: &FlowFacts<'_>) -> FlowHolds {
+    let closed = held_by(&facts.holds, Hold::Rwnd);
+    let holds = facts.read_waits.iter().filter_map(|wait| {
+        let away_ns = away_ns(facts, wait, &closed)?;
+        // Who accepted the connection late may have had no CPU: that is in no reader's account.
+        if is_first_read(facts, wait) && away_ns < Request::LONG_NS {
+            return None;
+        }
+        let interval = Interval::new(wait.since_ns, wait.since_ns.saturating_add(away_ns));
+        Some(caller_delay::Hold { interval, thread: wait.thread })
+    });
+    let direction = facts.view.direction;
+    FlowHolds { id: FindingId::SlowReader, direction, holds: holds.collect() }
+}
+
+pub(super) fn fix(receiver: &str) -> String {
+    format!(
         "In the {receiver}: read in a thread of its own or hand the work to one; `strace -r -p PID` \
          shows what it does between two reads."
-    );
-    Some(tally.into_finding(FindingId::SlowReader, facts, facts.receiver(), summary, fix))
+    )
 }
 
 /// The data that lies in the receive queue at the end, and how long it held the sender, if that was

@@ -41,6 +41,7 @@ pub(super) fn find(
         flow: connection.connection.id.flow(direction),
         side: answerer,
         count: slow.len() as u64,
+        connections: 1,
         cost_ns: own_ns.min(total(&times)),
         times,
         summary: summary(&connection.connection, &slow, worst, [asker, answerer]),
@@ -166,7 +167,7 @@ mod tests {
 
     #[test]
     fn a_request_that_lies_unread_is_not_the_service() {
-        assert_snapshot!(found("1ms 1-7 +79 | 901ms 8 +79 | 951ms <1-8 +80"), @"");
+        assert_snapshot!(found("1ms 1-7 +79 | 901ms 8 +79 | 951ms <1-8 +80"), @"slow-reader @server 1x 900 ms: The server (python3, pid 8) left data unread while it did something else: 900 ms of the 950 ms that callers waited (95 %), for 1 request on connection 1. The worst waited 900 ms of its 950 ms for it, on connection 1.");
     }
 
     #[test]

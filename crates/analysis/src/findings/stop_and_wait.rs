@@ -55,6 +55,7 @@ pub(super) fn find(view: &ConnectionView<'_>) -> Option<Finding> {
         flow: flow.flow().id,
         side: exchanges.asked_by,
         count: total.count,
+        connections: 1,
         cost_ns: rtt_ns.saturating_mul(total.count - 1),
         // Between these times; which parts of the exchanges it is, nothing tells.
         times: vec![(flow.start_ns, flow.end_ns)],

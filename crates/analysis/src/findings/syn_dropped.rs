@@ -62,6 +62,7 @@ pub(super) fn find(view: &ConnectionView<'_>) -> Option<Finding> {
         flow: view.store.flow(first.direction).id,
         side,
         count: dropped.len() as u64,
+        connections: 1,
         cost_ns: waits.total_ns(),
         times: waits.iter().map(|one| (one.start_ns, one.end_ns)).collect(),
         summary: format!(

@@ -45,6 +45,7 @@ impl Tally {
             flow: facts.view.flow().id,
             side,
             count: self.count,
+            connections: 1,
             cost_ns: self.cost_ns,
             times: in_order(self.times),
             summary,

@@ -201,7 +201,7 @@ impl Fixture {
     }
 
     pub(super) fn findings(&self) -> Vec<crate::Finding> {
-        self.with_view(super::find)
+        self.with_view(|view| super::find(view).0)
     }
 
     /// What `look` sees of the client's flow.

@@ -44,6 +44,7 @@ pub(super) fn find(view: &ConnectionView<'_>) -> Option<Finding> {
         flow: view.store.connection.id.flow(direction),
         side: answerer,
         count: waiting.len() as u64,
+        connections: 1,
         cost_ns: total(&times),
         times,
         summary: summary(view, longest, [asker, answerer]),

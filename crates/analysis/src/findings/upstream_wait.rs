@@ -39,6 +39,7 @@ pub(super) fn find(
         flow: connection.connection.id.flow(direction),
         side: answerer,
         count: waits.len() as u64,
+        connections: 1,
         cost_ns: nested_ns.min(total(&times)),
         times,
         summary: format!(

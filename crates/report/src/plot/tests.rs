@@ -650,6 +650,7 @@ fn finding(id: FindingId, times: &[(u64, u64)]) -> Finding {
         flow: ConnectionId(1).flow(Direction::FromClient),
         side: Side::Server,
         count: times.len() as u64,
+        connections: 1,
         cost_ns,
         times: times.to_vec(),
         summary: String::new(),

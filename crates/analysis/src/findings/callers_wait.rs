@@ -1,0 +1,548 @@
+//! `late-wakeup`, `slow-reader` and `congestion-limited` by what they cost callers, all connections of a process
+//! together.
+//!
+//! One finding for a cause, a process and its side: the server's for requests that wait at it, the client's for
+//! responses. The measure is the callers' wait, which is the sum of the requests of that process. One long absence
+//! counts as much as many short ones.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+
+use sockscope_record::{Connection, ConnectionId, Side};
+
+use super::caller_delay::{Delay, Delays};
+use super::head_of_line::HeadOfLine;
+use super::intervals::{Interval, Intervals};
+use super::phrasing::{self, Notes};
+use super::{congestion_limited, late_wakeup, slow_reader};
+use crate::{Analysis, ConnectionAnalysis, Finding, FindingId, Request, RequestId, SeenEnds};
+
+/// Callers waited at least so long for the cause, overlapping times counted once: a user notices that.
+const COST_NS_MIN: u64 = Request::LONG_NS;
+
+/// A long request that waited half of its time for the cause says enough by itself.
+const LONG_DIVISOR: u64 = 2;
+
+/// A CPU that is short makes both ways late, each by half of what the rule asks for.
+const WAY_DIVISOR: u64 = 2;
+
+/// Who has to change: a process, or of one that was not seen its host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Party {
+    Process(u32),
+    Host(IpAddr),
+}
+
+/// A cause, and who has to change.
+type Key = (FindingId, Side, Party);
+
+impl Party {
+    fn of(connection: &Connection, side: Side) -> Self {
+        let process = connection.processes.iter().find(|process| process.side == side);
+        process.map_or_else(|| Self::Host(host(connection, side)), |one| Self::Process(one.pid))
+    }
+}
+
+fn host(connection: &Connection, side: Side) -> IpAddr {
+    match side {
+        Side::Client => connection.client.ip(),
+        Side::Server => connection.server.ip(),
+    }
+}
+
+/// A delay with its request.
+#[derive(Debug, Clone, Copy)]
+struct Waited {
+    delay: Delay,
+    id: RequestId,
+}
+
+/// The findings, with the connection of each, and the findings of one connection that are part of them.
+#[derive(Debug, Default)]
+pub(super) struct CallersWaits {
+    pub findings: Vec<Finding>,
+    /// Of each.
+    groups: BTreeSet<Key>,
+}
+
+impl CallersWaits {
+    /// Whether a finding of a connection is part of one of these.
+    pub(super) fn contains(&self, connection: &ConnectionAnalysis, finding: &Finding) -> bool {
+        let group = (finding.id, finding.side, Party::of(&connection.connection, finding.side));
+        !connection.requests.list.is_empty() && self.groups.contains(&group)
+    }
+}
+
+/// `line`: requests that lie unread behind others have their own finding.
+pub(super) fn find(analysis: &Analysis, delays: &Delays, line: &HeadOfLine) -> CallersWaits {
+    let mut groups: BTreeMap<Key, Vec<Waited>> = BTreeMap::new();
+    let mut both_ways: BTreeMap<Key, u64> = BTreeMap::new();
+    let served = Served::of(analysis, delays);
+    for (id, delays) in &delays.0 {
+        let Some(one) = analysis.connection(*id) else { continue };
+        for delay in delays {
+            let side = delay.side();
+            let parties = [side, side.other()].map(|side| (side, Party::of(&one.connection, side)));
+            let party = parties[0].1;
+            let Some(delay) = served.without(*delay, party, *id, line) else { continue };
+            let id = RequestId { connection: *id, index: delay.index };
+            groups.entry((delay.id, side, party)).or_default().push(Waited { delay, id });
+            for (side, party) in parties {
+                let sum = both_ways.entry((delay.id, side, party)).or_default();
+                *sum = sum.saturating_add(delay.interval.duration_ns());
+            }
+        }
+    }
+    let mut found = CallersWaits::default();
+    let mut all_ns = None;
+    for (key, waited) in groups {
+        let (id, side, party) = key;
+        let both_ways_ns = both_ways.get(&key).copied().unwrap_or(0);
+        let sums = all_ns.get_or_insert_with(|| waits(analysis));
+        let all_ns = sums.get(&(side, party)).copied().unwrap_or(0);
+        let group = Group { analysis, line, id, side, party, waited, both_ways_ns, all_ns };
+        if let Some(finding) = group.finding() {
+            found.findings.push(finding);
+            found.groups.insert(key);
+        }
+    }
+    found
+}
+
+/// What callers waited for all requests of each process, by its side.
+fn waits(analysis: &Analysis) -> BTreeMap<(Side, Party), u64> {
+    let mut waits: BTreeMap<(Side, Party), u64> = BTreeMap::new();
+    for one in analysis.connections.iter().filter(|one| !one.requests.list.is_empty()) {
+        let totals = one.requests.list.iter().filter_map(Request::total_ns);
+        let total_ns = totals.fold(0, u64::saturating_add);
+        for side in [Side::Client, Side::Server] {
+            let sum = waits.entry((side, Party::of(&one.connection, side))).or_default();
+            *sum = sum.saturating_add(total_ns);
+        }
+    }
+    waits
+}
+
+/// When threads that left data unread served other requests: that is no absence.
+struct Served(BTreeMap<(u32, u32), Intervals>);
+
+impl Served {
+    fn of(analysis: &Analysis, delays: &Delays) -> Self {
+        let is_absence = |delay: &&Delay| delay.id == FindingId::SlowReader && delay.thread != 0;
+        let all = delays.0.iter().flat_map(|(_, delays)| delays).filter(is_absence);
+        let threads: BTreeSet<u32> = all.map(|delay| delay.thread).collect();
+        let mut served: BTreeMap<(u32, u32), Vec<Interval>> = BTreeMap::new();
+        if threads.is_empty() {
+            return Self(BTreeMap::new());
+        }
+        for one in &analysis.connections {
+            let Some(asker) = one.requests.asked_by else { continue };
+            let Party::Process(pid) = Party::of(&one.connection, asker.other()) else { continue };
+            for request in &one.requests.list {
+                let thread = request.reader_thread;
+                let is_its_own = [0, thread].contains(&request.answerer_thread);
+                if threads.contains(&thread) && is_its_own && request.seen != SeenEnds::Asker {
+                    let [heard_ns, answered_ns] = request.limits();
+                    let service = Interval::new(heard_ns, answered_ns);
+                    served.entry((pid, thread)).or_default().push(service);
+                }
+            }
+        }
+        Self(served.into_iter().map(|(key, times)| (key, Intervals::union_of(times))).collect())
+    }
+
+    /// The delay, unless most of it is no absence. Of an absence the part counts that no other request had.
+    fn without(
+        &self,
+        delay: Delay,
+        party: Party,
+        id: ConnectionId,
+        line: &HeadOfLine,
+    ) -> Option<Delay> {
+        if delay.id != FindingId::SlowReader {
+            return Some(delay);
+        }
+        let Interval { start_ns, end_ns } = delay.interval;
+        if line.explains(id, &[(start_ns, end_ns)]) {
+            return None;
+        }
+        let Party::Process(pid) = party else { return Some(delay) };
+        let served = self.0.get(&(pid, delay.thread));
+        let served_ns = served.map_or(0, |served| served.overlap_ns(delay.interval));
+        (served_ns.saturating_mul(2) < delay.interval.duration_ns()).then_some(delay)
+    }
+}
+
+/// What one cause cost the callers of one process.
+struct Group<'a> {
+    analysis: &'a Analysis,
+    line: &'a HeadOfLine,
+    id: FindingId,
+    side: Side,
+    party: Party,
+    waited: Vec<Waited>,
+    /// The same cause on these connections, the other side's part included.
+    both_ways_ns: u64,
+    /// What they waited in all.
+    all_ns: u64,
+}
+
+/// A request that waited for the cause.
+#[derive(Debug, Clone, Copy)]
+struct Worst {
+    id: RequestId,
+    waited_ns: u64,
+    total_ns: u64,
+}
+
+impl Group<'_> {
+    fn finding(&self) -> Option<Finding> {
+        let requests = self.requests();
+        let worst = requests.iter().max_by_key(|one| (one.waited_ns, Reverse(one.id)))?;
+        let waited_ns = requests.iter().map(|one| one.waited_ns).fold(0, u64::saturating_add);
+        let connections: BTreeSet<ConnectionId> =
+            requests.iter().map(|one| one.id.connection).collect();
+        let own = self.own_findings();
+        // On a single connection the finding of its flow says the same.
+        let only = connections.iter().next().filter(|_| connections.len() == 1);
+        if only.is_some_and(|only| own.iter().any(|(id, _)| id == only)) {
+            return None;
+        }
+        let waits = self.waited.iter().map(|one| one.delay.interval);
+        let parts = own.iter().flat_map(|(_, finding)| &finding.times);
+        let parts = parts.map(|&(start_ns, end_ns)| Interval::new(start_ns, end_ns));
+        let cost = Intervals::union_of(waits.clone().chain(parts));
+        let is_felt = Intervals::union_of(waits).total_ns() >= COST_NS_MIN;
+        let is_share = is_felt && self.is_share(waited_ns);
+        if !is_share && !requests.iter().any(|one| self.is_long(one)) {
+            return None;
+        }
+        let connection = self.analysis.connection(worst.id.connection)?;
+        // A caller that is away once or twice chose to.
+        let is_caller = connection.requests.asked_by == Some(self.side);
+        let is_absence = self.id == FindingId::SlowReader;
+        if is_caller && is_absence && (requests.len() as u64) < slow_reader::COUNT_MIN {
+            return None;
+        }
+        let worst_delay = self.waited.iter().filter(|one| one.id == worst.id);
+        let direction = worst_delay.map(|one| one.delay.direction).next()?;
+        let who = phrasing::who(&connection.connection, self.side);
+        let of = phrasing::counted(requests.len() as u64, "request");
+        let on = match connections.len() {
+            1 => format!("connection {}", worst.id.connection.0),
+            more => phrasing::counted(more as u64, "connection"),
+        };
+        let what = match self.id {
+            FindingId::LateWakeup => format!("The {who} was ready to read but had no CPU"),
+            FindingId::SlowReader => {
+                format!("The {who} left data unread while it did something else")
+            }
+            _ => format!("The congestion window held data of the {who}"),
+        };
+        let summary = format!(
+            "{what}: {} of the {} that callers waited ({}), for {of} on {on}. The worst waited {} of its {} for it, \
+             on connection {}.",
+            phrasing::time(waited_ns),
+            phrasing::time(self.all_ns),
+            phrasing::percent(waited_ns, self.all_ns),
+            phrasing::time(worst.waited_ns),
+            phrasing::time(worst.total_ns),
+            worst.id.connection.0,
+        );
+        Some(Finding {
+            id: self.id,
+            flow: connection.connection.id.flow(direction),
+            side: self.side,
+            count: requests.len() as u64,
+            connections: connections.len() as u64,
+            cost_ns: cost.total_ns(),
+            times: cost.iter().map(|one| (one.start_ns, one.end_ns)).collect(),
+            summary,
+            evidence: self.notes().into_evidence(),
+            fix: self.fix(&who, &connections),
+        })
+    }
+
+    /// The requests that waited for the cause, each with all that it waited.
+    fn requests(&self) -> Vec<Worst> {
+        let mut sums: BTreeMap<RequestId, u64> = BTreeMap::new();
+        for one in &self.waited {
+            *sums.entry(one.id).or_default() += one.delay.interval.duration_ns();
+        }
+        let requests = sums.into_iter().filter_map(|(id, waited_ns)| {
+            let total_ns = self.analysis.request(id)?.total_ns()?;
+            Some(Worst { id, waited_ns, total_ns })
+        });
+        requests.collect()
+    }
+
+    /// The findings of single connections that are part of this one.
+    fn own_findings(&self) -> Vec<(ConnectionId, &Finding)> {
+        let is_own = |one: &&ConnectionAnalysis| {
+            !one.requests.list.is_empty() && Party::of(&one.connection, self.side) == self.party
+        };
+        let connections = self.analysis.connections.iter().filter(is_own);
+        let own = connections.flat_map(|one| {
+            let id = one.connection.id;
+            let is_part = move |finding: &&Finding| {
+                let is_same = finding.id == self.id && finding.side == self.side;
+                let is_absence = self.id == FindingId::SlowReader;
+                is_same && !(is_absence && self.line.explains(id, &finding.times))
+            };
+            one.findings.iter().filter(is_part).map(|finding| (one.connection.id, finding))
+        });
+        own.collect()
+    }
+
+    /// Whether it is the share of the callers' waits that the rule asks for.
+    fn is_share(&self, waited_ns: u64) -> bool {
+        let is = |ns, percent| is_share(ns, self.all_ns, percent);
+        match self.id {
+            FindingId::LateWakeup => {
+                let percent = late_wakeup::SHARE_PERCENT_MIN;
+                is(self.both_ways_ns, percent) && is(waited_ns, percent / WAY_DIVISOR)
+            }
+            FindingId::SlowReader => is(waited_ns, slow_reader::SHARE_PERCENT_MIN),
+            _ => is(waited_ns, congestion_limited::SHARE_PERCENT_MIN),
+        }
+    }
+
+    /// Whether a user noticed this request, and the cause has most of it.
+    fn is_long(&self, one: &Worst) -> bool {
+        one.total_ns >= Request::LONG_NS
+            && one.waited_ns.saturating_mul(LONG_DIVISOR) >= one.total_ns
+    }
+
+    fn notes(&self) -> Notes {
+        let mut longest: Vec<&Waited> = self.waited.iter().collect();
+        longest.sort_by_key(|one| (Reverse(one.delay.interval.duration_ns()), one.id));
+        let mut notes = Notes::default();
+        for one in longest.into_iter().take(Finding::EVIDENCE_MAX / 2) {
+            let Delay { interval, direction, thread, .. } = one.delay;
+            let id = one.id.connection.0;
+            let sender = direction.sender().name();
+            notes.add(interval.start_ns, || match self.id {
+                FindingId::CongestionLimited => {
+                    format!(
+                        "data of the {sender} waits for the congestion window on connection {id}"
+                    )
+                }
+                _ => format!("data of the {sender} waits to be read on connection {id}"),
+            });
+            notes.add(interval.end_ns, || {
+                let waited = phrasing::time(interval.duration_ns());
+                match self.id {
+                    FindingId::LateWakeup => {
+                        format!("thread {thread} was runnable without a CPU for {waited}")
+                    }
+                    FindingId::SlowReader => {
+                        format!("thread {thread} did something else for {waited}")
+                    }
+                    _ => format!("the window held it for {waited}"),
+                }
+            });
+        }
+        notes
+    }
+
+    fn fix(&self, who: &str, connections: &BTreeSet<ConnectionId>) -> String {
+        let is_sent_again = |id: &ConnectionId| {
+            let one = self.analysis.connection(*id);
+            one.is_some_and(|one| one.flows.iter().any(|flow| flow.retransmitted_bytes > 0))
+        };
+        match self.id {
+            FindingId::LateWakeup => late_wakeup::fix(who),
+            FindingId::SlowReader => slow_reader::fix(who),
+            _ => congestion_limited::fix(who, connections.iter().any(is_sent_again)),
+        }
+    }
+}
+
+fn is_share(part_ns: u64, whole_ns: u64, percent: u64) -> bool {
+    part_ns > 0 && u128::from(part_ns) * 100 >= u128::from(whole_ns) * u128::from(percent)
+}
+
+#[cfg(test)]
+mod tests {
+    use insta::assert_snapshot;
+
+    use crate::findings::testing::found_across;
+
+    /// Two calls on a connection of their own, from this time on in milliseconds. The second request waits so many
+    /// microseconds for its reader, of them `runq` runnable without a CPU.
+    fn call(at_ms: u64, waited_us: u64, runq_us: u64) -> String {
+        let at = at_ms * 1_000;
+        let [asked, arrived] = [at + 20, at + 50];
+        let heard = arrived + waited_us;
+        let [answered, ended] = [heard + 400, heard + 500];
+        let mark = if runq_us > 0 { "waited" } else { "" };
+        format!(
+            "{at}us 1-8 +50 thread=8 | {at}us <1-8 +90 thread=6 |
+             {asked}us 1-6 +50 thread=6 | {arrived}us 7 +50 {mark} thread=8 |
+             {heard}us 8 +50 thread=8 runq={runq_us}us |
+             {answered}us <1-7 +90 thread=8 | {ended}us <8 +90 thread=6"
+        )
+    }
+
+    fn calls(count: u64, one: impl Fn(u64) -> String) -> Vec<(&'static str, String)> {
+        (0..count).map(|n| ("6 > 8", one(n))).collect()
+    }
+
+    #[test]
+    fn short_connections_add_up_to_a_late_wake_up() {
+        let said = found_across(&calls(50, |n| call(n * 20, 4_000, 4_000)));
+        assert_snapshot!(said, @"1 late-wakeup @server 50x 200 ms: The server (p8, pid 8) was ready to read but had no CPU: 200 ms of the 226 ms that callers waited (88 %), for 50 requests on 50 connections. The worst waited 4.00 ms of its 4.53 ms for it, on connection 1.");
+    }
+
+    #[test]
+    fn short_absences_of_many_connections_are_one_slow_reader() {
+        let said = found_across(&calls(50, |n| call(n * 40, 15_000, 0)));
+        assert_snapshot!(said, @"1 slow-reader @server 50x 750 ms: The server (p8, pid 8) left data unread while it did something else: 750 ms of the 776 ms that callers waited (97 %), for 50 requests on 50 connections. The worst waited 15.0 ms of its 15.5 ms for it, on connection 1.");
+    }
+
+    #[test]
+    fn one_long_absence_counts_as_much() {
+        let one = |n| call(n * 40, if n == 30 { 900_000 } else { 10 }, 0);
+        let said = found_across(&calls(50, one));
+        assert_snapshot!(said, @"31 slow-reader @server 1x 900 ms: The server (p8, pid 8) left data unread while it did something else: 900 ms of the 927 ms that callers waited (97 %), for 1 request on connection 31. The worst waited 900 ms of its 901 ms for it, on connection 31.");
+    }
+
+    #[test]
+    fn responses_that_wait_for_the_caller_are_the_callers() {
+        let one = |n: u64| {
+            let at = n * 40_000;
+            format!(
+                "{at}us 1-8 +50 thread=8 | {at}us <1-8 +90 thread=6 |
+                 {at}us 1-8 +50 thread=8 | {}us <1-7 +90 | {}us <8 +90 thread=6",
+                at + 100,
+                at + 20_100
+            )
+        };
+        assert_snapshot!(found_across(&calls(50, one)), @"1 slow-reader @client 50x 1.00 s: The client (p6, pid 6) left data unread while it did something else: 1.00 s of the 1.00 s that callers waited (100 %), for 50 requests on 50 connections. The worst waited 20.0 ms of its 20.1 ms for it, on connection 1.");
+        assert_snapshot!(found_across(&calls(2, one)), @"");
+    }
+
+    #[test]
+    fn a_caller_that_is_away_once_chose_to() {
+        let text = "0ms 1-8 +50 | 1ms <1-7 +90 | 900ms <8 +90 thread=6";
+        assert_snapshot!(found_across(&[("6 > 8", text)]), @"");
+    }
+
+    #[test]
+    fn a_thread_that_serves_another_request_is_not_away() {
+        // Each one takes 20 ms, and the next one lies unread for 15 of them.
+        let one = |n: u64| {
+            let heard = n * 20_000 + 15_000;
+            format!(
+                "{}us 1-7 +50 | {heard}us 8 +50 thread=8 | {}us <1-8 +90 thread=8",
+                heard - 15_000,
+                heard + 19_900
+            )
+        };
+        assert_snapshot!(found_across(&calls(50, one)), @"");
+    }
+
+    #[test]
+    fn ordinary_wake_ups_are_silent_on_however_many_connections() {
+        assert_snapshot!(found_across(&calls(400, |n| call(n, 900, 900))), @"");
+    }
+
+    #[test]
+    fn waits_that_are_a_small_part_of_what_callers_waited_are_silent() {
+        let one = |n: u64| if n < 50 { call(n * 20, 4_000, 4_000) } else { slow(n) };
+        let said = found_across(&calls(90, one));
+        assert!(!said.contains("late-wakeup"), "{said}");
+    }
+
+    /// A request that is served for 80 ms.
+    fn slow(n: u64) -> String {
+        let at = n * 20;
+        format!("{at}ms 1-8 +50 thread=8 | {}ms <1-8 +90 thread=8", at + 80)
+    }
+
+    #[test]
+    fn both_ways_together_are_the_share_of_a_late_wake_up() {
+        // Of each 30 ms both wait 4 for a CPU, which are 13 %, or the server alone.
+        let one = |n: u64, is_both: bool| {
+            let at = n * 40_000;
+            let [arrived, heard, answered] = [100, 4_100, 26_000].map(|us| at + us);
+            let (ended, runq) = if is_both { (at + 30_000, 4_000) } else { (at + 26_001, 1) };
+            format!(
+                "{at}us 1-6 +50 | {arrived}us 7 +50 waited thread=8 | {heard}us 8 +50 thread=8 runq=4ms |
+                 {answered}us <1-7 +90 waited thread=6 | {ended}us <8 +90 thread=6 runq={runq}us"
+            )
+        };
+        assert_snapshot!(found_across(&calls(50, |n| one(n, true))), @"
+        1 late-wakeup @server 50x 200 ms: The server (p8, pid 8) was ready to read but had no CPU: 200 ms of the 1.50 s that callers waited (13 %), for 50 requests on 50 connections. The worst waited 4.00 ms of its 30.0 ms for it, on connection 1.
+        1 late-wakeup @client 50x 200 ms: The client (p6, pid 6) was ready to read but had no CPU: 200 ms of the 1.50 s that callers waited (13 %), for 50 requests on 50 connections. The worst waited 4.00 ms of its 30.0 ms for it, on connection 1.
+        ");
+        assert_snapshot!(found_across(&calls(50, |n| one(n, false))), @"");
+    }
+
+    #[test]
+    fn first_reads_are_late_where_the_connection_was_accepted_late() {
+        let one = |n: u64, waited_ms: u64| {
+            let at = n * 40;
+            let [heard, ended] = [at + waited_ms, at + waited_ms + 1];
+            format!("{at}ms 1-7 +50 | {heard}ms 8 +50 thread=8 | {ended}ms <1-8 +90 thread=8")
+        };
+        assert_snapshot!(found_across(&calls(50, |n| one(n, 20))), @"");
+        assert_snapshot!(found_across(&calls(50, |n| one(n, if n == 3 { 500 } else { 0 }))), @"4 slow-reader @server 1x 500 ms: The server (p8, pid 8) left data unread while it did something else: 500 ms of the 550 ms that callers waited (91 %), for 1 request on connection 4. The worst waited 500 ms of its 501 ms for it, on connection 4.");
+    }
+
+    #[test]
+    fn waits_that_no_user_notices_are_silent() {
+        assert_snapshot!(found_across(&calls(20, |n| call(n * 20, 4_000, 4_000))), @"");
+    }
+
+    /// On a connection of its own, a response of 2,000 bytes that the congestion window divides, over a path of 20 ms.
+    fn windowed(at: u64, rtt_us: u64) -> String {
+        let [mid, heard, later, end] = [10, 10, 30, 40].map(|ms| at + ms);
+        format!(
+            "{at}ms <tcp-state len=1 detail=1 extra={rtt_us} | {at}ms 1-4 +50 | {mid}ms 5-8 +50 |
+             {heard}ms <1 +2000 | {heard}ms <2-4 +1000 cwnd | {}ms <5-8 +1000 | {later}ms <2-4 +1000 | {end}ms <5-8 +1000",
+            at + 20
+        )
+    }
+
+    #[test]
+    fn windows_of_many_short_transfers_are_one_limit() {
+        assert_snapshot!(found_across(&calls(20, |n| windowed(n * 50, 20_000))), @"1 congestion-limited @server 20x 400 ms: The congestion window held data of the server (p8, pid 8): 400 ms of the 800 ms that callers waited (50 %), for 20 requests on 20 connections. The worst waited 20.0 ms of its 40.0 ms for it, on connection 1.");
+        assert_snapshot!(found_across(&calls(20, |n| windowed(n * 50, 60))), @"");
+    }
+
+    #[test]
+    fn findings_of_single_connections_are_part_of_it() {
+        let many = |start: u64| {
+            let calls = (0..20).map(|n| call(start + n * 20, 4_000, 4_000));
+            calls.collect::<Vec<_>>().join(" | ")
+        };
+        let both = [("6 > 8", many(0)), ("6 > 8", many(10))];
+        assert_snapshot!(found_across(&both), @"1 late-wakeup @server 40x 160 ms: The server (p8, pid 8) was ready to read but had no CPU: 160 ms of the 181 ms that callers waited (88 %), for 40 requests on 2 connections. The worst waited 4.00 ms of its 4.53 ms for it, on connection 1.");
+        let alone = [("6 > 8", many(0)), ("7 > 9", many(10))];
+        assert_snapshot!(found_across(&alone), @"
+        1 late-wakeup @server 20x 80.0 ms: The server (p8, pid 8) was ready to read 20 times but had no CPU for 4.00 ms on average (99 % of 80.6 ms with bytes under way).
+        2 late-wakeup @server 20x 80.0 ms: The server (p9, pid 9) was ready to read 20 times but had no CPU for 4.00 ms on average (99 % of 80.6 ms with bytes under way).
+        ");
+    }
+
+    #[test]
+    fn what_it_proves_is_the_longest_waits() {
+        let analysis = crate::testing::analyze_all(&calls(50, |n| {
+            call(n * 20, 4_000 + n * 10, 4_000 + n * 10)
+        }));
+        let all = analysis.connections.iter().flat_map(|one| &one.findings);
+        let evidence = all.flat_map(|one| &one.evidence).map(|one| one.text.clone());
+        assert_snapshot!(evidence.collect::<Vec<_>>().join("\n"), @"
+        data of the client waits to be read on connection 47
+        thread 8 was runnable without a CPU for 4.46 ms
+        data of the client waits to be read on connection 48
+        thread 8 was runnable without a CPU for 4.47 ms
+        data of the client waits to be read on connection 49
+        thread 8 was runnable without a CPU for 4.48 ms
+        data of the client waits to be read on connection 50
+        thread 8 was runnable without a CPU for 4.49 ms
+        ");
+    }
+}
