@@ -4,7 +4,7 @@
 //! the later read: only that byte's way through the points matters in that time. `send_hold` says what keeps it in
 //! the send queue, and `receive_wait` divides its time in the receive queue. While there is no such byte,
 //! `send_buffer_wait` separates a program that waits for space in the send buffer from one that has space and does not
-//! write. Of all other such time no record shows whether the program wants a CPU.
+//! write. The time in which the connection is not open yet is `handshake`. Of all other such time no record shows whether the program wants a CPU.
 //!
 //! Where the end that reads is another host, the acknowledgment seen here stands for the read: the
 //! time from point 4 until then is `wire`, and the time in which everything is acknowledged is
@@ -18,6 +18,7 @@ use sockscope_record::{Direction, Point, Protocol, tcp_flags};
 use crate::curve::{Cursor, Curve};
 use crate::drop_gap::DropGaps;
 use crate::flow_curves::FlowCurves;
+use crate::opening;
 use crate::ranges::{self, Range};
 use crate::receive_wait::split_wait;
 use crate::send_buffer_wait::{SendBufferWait, send_buffer_waits};
@@ -102,6 +103,8 @@ pub(crate) fn timeline(
     let spans = overlaid(walk.spans, &full, LedgerPart::SendBuffer, is_idle);
     let room = times(|wait| (wait.end_ns, wait.taken_ns));
     let spans = overlaid(spans, &room, LedgerPart::SendWriter, is_idle);
+    let opening = opening::handshake(store, direction, end_ns);
+    let spans = overlaid(spans, opening.as_slice(), LedgerPart::Handshake, is_idle);
     debug_assert!(covers(&spans, start_ns, end_ns));
     overlaid(spans, &curves.unknown_places_ns(), LedgerPart::Unknown, |_| true)
 }

@@ -20,6 +20,7 @@ mod flow_curves;
 mod kernel_socket;
 mod ledger;
 mod nesting;
+mod opening;
 mod openings;
 mod outcome;
 mod parallel;

@@ -283,7 +283,9 @@ pub struct Ledger {
 pub enum LedgerPart {
     /// Every byte written has been read.
     AppIdle,
-    /// So it has, but the program has more to write and the send buffer has no room.
+    /// No byte is unread, and the connection is not open yet: from the SYN on, until the sender's socket is open.
+    Handshake,
+    /// Every byte written has been read, but the program has more to write and the send buffer has no room.
     SendBuffer,
     /// It has asked to write more, there is room, and it does not write: if asleep in its call it waits for a
     /// CPU, else it does something else, and may have given up the rest.
@@ -323,6 +325,7 @@ pub enum LedgerPart {
 named! {
     LedgerPart {
         AppIdle => "app_idle",
+        Handshake => "handshake",
         SendBuffer => "send_buffer",
         SendWriter => "send_buffer.writer",
         SendNagle => "send_queue.nagle",

@@ -131,7 +131,7 @@ pub(crate) fn oldest_is_after(passed_ns: &[Vec<u64>], at_ns: u64) -> usize {
 pub(crate) fn begins_at(part: LedgerPart) -> Option<usize> {
     use LedgerPart::*;
     Some(match part {
-        AppIdle | SendBuffer | SendWriter => 0,
+        AppIdle | Handshake | SendBuffer | SendWriter => 0,
         SendNagle | SendCork | SendCwnd | SendRwnd | SendPacing | SendOther => 1,
         TcpOutput => 2,
         InterfaceQueue => 3,

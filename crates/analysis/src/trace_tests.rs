@@ -161,6 +161,15 @@ fn each_segment_says_what_holds_the_next_byte() {
 }
 
 #[test]
+fn the_time_until_a_socket_is_open_is_the_handshakes() {
+    let opens =
+        "0us 3-6 syn | 50us <3-6 syn ack=0 | 90us state-change code=1 extra=2 | 95us 3-6 ack=0";
+    assert_snapshot!(places(&format!("{opens} | 150us 1-8 +100 | 200us 1-8 +100")), @"handshake 90us | app_idle 60us | app_idle 50us");
+    // The data waits with the SYN, as TCP Fast Open sends it.
+    assert_snapshot!(places(&format!("0us 1 +100 | {opens} | 150us 2-8 +100")), @"send_queue.other 150us");
+}
+
+#[test]
 fn a_program_with_more_to_write_is_not_idle_while_the_send_buffer_has_no_room() {
     assert_snapshot!(places(
         "10us write +3000 | 10us 1-7 +2000 | 20us 8 +2000 | 40020us <3-6 ack=2000

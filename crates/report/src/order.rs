@@ -170,7 +170,7 @@ fn under_way_ns(flow: &FlowAnalysis) -> u64 {
     parts.filter(|&(part, _)| is_under_way(part)).map(|(_, ns)| ns).fold(0, u64::saturating_add)
 }
 
-/// Whether bytes were under way in this part: neither idle nor unknown.
+/// Whether bytes were under way in this part: neither idle, nor a handshake, nor unknown.
 pub(crate) fn is_under_way(part: LedgerPart) -> bool {
-    !matches!(part, LedgerPart::AppIdle | LedgerPart::Unknown)
+    !matches!(part, LedgerPart::AppIdle | LedgerPart::Handshake | LedgerPart::Unknown)
 }

@@ -271,7 +271,7 @@ fn is_share(part_ns: u64, whole_ns: u64, percent: u64) -> bool {
 /// The time in which bytes were under way, all flows together, and no more than the trace lasted.
 fn run_ns(analysis: &Analysis) -> u64 {
     let flows = analysis.connections.iter().flat_map(|one| &one.flows);
-    let idle = [LedgerPart::AppIdle, LedgerPart::Unknown];
+    let idle = [LedgerPart::AppIdle, LedgerPart::Handshake, LedgerPart::Unknown];
     let busy_ns = flows.map(|flow| {
         let idle_ns = idle.iter().map(|part| flow.ledger.ns[*part as usize]).sum::<u64>();
         flow.ledger.total_ns().saturating_sub(idle_ns)

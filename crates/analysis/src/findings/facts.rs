@@ -22,8 +22,9 @@ use crate::{ConnectionView, FlowView, LedgerPart, LedgerSpan, Passage};
 
 /// Parts of the ledger in which the oldest unread byte has not yet arrived and no queue but the path
 /// itself has it; while idle only its acknowledgment may be on the way.
-pub(super) const ON_THE_PATH: [LedgerPart; 7] = [
+pub(super) const ON_THE_PATH: [LedgerPart; 8] = [
     LedgerPart::AppIdle,
+    LedgerPart::Handshake,
     LedgerPart::SendBuffer,
     LedgerPart::SendWriter,
     LedgerPart::TcpOutput,
@@ -48,7 +49,7 @@ pub(super) const HELD_OR_ON_THE_PATH: [LedgerPart; 10] = [
 
 /// Whether nothing is under way then, and the send buffer not full.
 pub(super) fn is_idle(part: LedgerPart) -> bool {
-    matches!(part, LedgerPart::AppIdle | LedgerPart::SendWriter)
+    matches!(part, LedgerPart::AppIdle | LedgerPart::Handshake | LedgerPart::SendWriter)
 }
 
 /// Without those whose writer was late: it may have been away.

@@ -125,7 +125,7 @@ fn a_flow_has_the_keys_of_its_schema() {
     has_keys(&stage["length_bytes"], "mean max max_is_lower_bound");
     has_keys(
         &flow["ledger"],
-        "app_idle send_buffer send_buffer.writer send_queue.nagle send_queue.cork send_queue.cwnd send_queue.rwnd
+        "app_idle handshake send_buffer send_buffer.writer send_queue.nagle send_queue.cork send_queue.cwnd send_queue.rwnd
          send_queue.pacing send_queue.other tcp_output interface_queue wire input_queue tcp_input
          receive_queue.wakeup receive_queue.app dropped unknown",
     );

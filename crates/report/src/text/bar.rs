@@ -171,6 +171,7 @@ pub(crate) fn meaning(part: LedgerPart) -> &'static str {
 fn look(part: LedgerPart) -> Look {
     match part {
         LedgerPart::AppIdle => ('.', Tone::Fill(0), "everything written was read"),
+        LedgerPart::Handshake => ('H', Tone::Fill(3), "the connection is not open yet"),
         LedgerPart::SendBuffer => ('B', Tone::Fill(1), "no room in the send buffer"),
         LedgerPart::SendWriter => ('W', Tone::Fill(1), "room again, its writer not back"),
         LedgerPart::SendNagle => ('N', Tone::Fill(1), "held by Nagle's algorithm"),
