@@ -234,6 +234,8 @@ pub enum FormatArg {
     Csv,
     /// One row for each request, base units
     CsvRequests,
+    /// The same table as an Arrow IPC file
+    ArrowRequests,
 }
 
 /// When text has colours.

@@ -11,8 +11,8 @@ use sockscope_program::outcome::Outcome;
 use sockscope_program::output::output;
 use sockscope_record::FlowId;
 use sockscope_report::{
-    Csv, CsvRequests, Filter, Format, Json, Options, Origin, Report, ShowOptions, Shown, Text,
-    WallClock,
+    ArrowRequests, Csv, CsvRequests, Filter, Format, Json, Options, Origin, Report, ShowOptions,
+    Shown, Text, WallClock,
 };
 
 use crate::args::{self, FormatArg, PrintArgs, ShowFormat};
@@ -80,6 +80,16 @@ pub fn quoted(folder: &Path) -> String {
     shlex::try_quote(&name).map_or(name.clone(), Cow::into_owned)
 }
 
+/// Fails where the target cannot take this format.
+pub fn check_target(format: FormatArg, target: Target) -> Result<(), Failure> {
+    if format == FormatArg::ArrowRequests && target.is_terminal() {
+        return Err(Failure::new(
+            "arrow-requests is a binary file: redirect the output, as in > requests.arrow",
+        ));
+    }
+    Ok(())
+}
+
 /// Prints the report of the bundle in `dir` to what `open` gives, which is the `target`.
 pub fn print(
     dir: &Path,
@@ -88,13 +98,14 @@ pub fn print(
     open: impl FnOnce() -> Result<Box<dyn Write>, Failure>,
 ) -> Result<Outcome, Failure> {
     let print = what.print;
+    check_target(print.format, target)?;
     let (analysis, origin, shown) = analyze_part(dir, &what.filter)?;
     let origin = Origin { argument: what.argument.clone(), ..origin };
     let wall_clock = wall_clock(print.wall_clock, &origin)?;
     let options = terminal::options(target, print.color);
     let options = Options { full: print.full, flow: what.flow, shown, wall_clock, ..options };
     let report = Report { origin: &origin, analysis: &analysis, options: &options };
-    if matches!(print.format, FormatArg::Csv | FormatArg::CsvRequests) {
+    if matches!(print.format, FormatArg::Csv | FormatArg::CsvRequests | FormatArg::ArrowRequests) {
         // Its columns have no room for them.
         say_notes(&analysis.facts.notes);
     }
@@ -165,5 +176,6 @@ fn format(format: FormatArg) -> Box<dyn Format> {
         FormatArg::Json => Box::new(Json),
         FormatArg::Csv => Box::new(Csv),
         FormatArg::CsvRequests => Box::new(CsvRequests),
+        FormatArg::ArrowRequests => Box::new(ArrowRequests),
     }
 }

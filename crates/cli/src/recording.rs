@@ -162,8 +162,9 @@ impl ReportPlace {
         let target = match (&run.report, run.print.format) {
             (Some(path), _) => Target::named(path),
             (None, FormatArg::Text) => Target::Stderr,
-            (None, FormatArg::Json | FormatArg::Csv | FormatArg::CsvRequests) => Target::Stdout,
+            (None, _) => Target::Stdout,
         };
+        bundle::check_target(run.print.format, target)?;
         let file = run.report.as_deref().filter(|_| target == Target::File);
         Ok(Self { target, file: file.map(open_output).transpose()? })
     }

@@ -26,7 +26,8 @@ impl Target {
         if path == Path::new("-") { Self::Stdout } else { Self::File }
     }
 
-    fn is_terminal(self) -> bool {
+    /// Whether a person sees it.
+    pub fn is_terminal(self) -> bool {
         match self {
             Self::Stdout => std::io::stdout().is_terminal(),
             Self::Stderr => std::io::stderr().is_terminal(),

@@ -1,4 +1,4 @@
-//! Analysis results as text, JSON and CSV, the traffic itself as text, and figures.
+//! Analysis results as text, JSON, CSV and Arrow, the traffic itself as text, and figures.
 //!
 //! Everything here is a pure function of an [`Analysis`] or of
 //! [`ConnectionStore`](sockscope_analysis::ConnectionStore)s, written to any [`io::Write`]: no
@@ -6,9 +6,10 @@
 //! to use colour and which characters the terminal can show is the caller's to find out and to
 //! say in [`Options`]; colour alone never carries a meaning.
 //!
-//! Text has human units with three significant digits. JSON and CSV have base units: nanoseconds,
-//! bytes, shares of 1. What is unknown is `?` in text, `null` in JSON and empty in CSV.
+//! Text has human units with three significant digits. JSON, CSV and Arrow have base units: nanoseconds,
+//! bytes, shares of 1. What is unknown is `?` in text, `null` in JSON and Arrow, and empty in CSV.
 
+mod arrow_requests;
 mod compare;
 mod csv;
 mod csv_requests;
@@ -32,6 +33,7 @@ use sockscope_analysis::{Analysis, ConnectionAnalysis, Finding, FlowAnalysis};
 use sockscope_record::FlowId;
 pub use sockscope_render::style::{Charset, printable};
 
+pub use arrow_requests::ArrowRequests;
 pub use compare::compare;
 pub use csv::Csv;
 pub use csv_requests::CsvRequests;
