@@ -7,7 +7,7 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use sockscope_record::{Connection, ConnectionId, Side};
 
@@ -78,16 +78,19 @@ impl CallersWaits {
 pub(super) fn find(analysis: &Analysis, delays: &Delays, line: &HeadOfLine) -> CallersWaits {
     let mut groups: BTreeMap<Key, Vec<Waited>> = BTreeMap::new();
     let mut both_ways: BTreeMap<Key, u64> = BTreeMap::new();
-    let served = Served::of(analysis, delays);
+    let explained = Explained::of(analysis, delays, line);
     for (id, delays) in &delays.0 {
         let Some(one) = analysis.connection(*id) else { continue };
         for delay in delays {
             let side = delay.side();
             let parties = [side, side.other()].map(|side| (side, Party::of(&one.connection, side)));
             let party = parties[0].1;
-            let Some(delay) = served.without(*delay, party, *id, line) else { continue };
+            if explained.has(delay, party, &one.connection) {
+                continue;
+            }
             let id = RequestId { connection: *id, index: delay.index };
-            groups.entry((delay.id, side, party)).or_default().push(Waited { delay, id });
+            let waited = Waited { delay: *delay, id };
+            groups.entry((delay.id, side, party)).or_default().push(waited);
             for (side, party) in parties {
                 let sum = both_ways.entry((delay.id, side, party)).or_default();
                 *sum = sum.saturating_add(delay.interval.duration_ns());
@@ -124,20 +127,31 @@ fn waits(analysis: &Analysis) -> BTreeMap<(Side, Party), u64> {
     waits
 }
 
-/// When threads that left data unread served other requests: that is no absence.
-struct Served(BTreeMap<(u32, u32), Intervals>);
+/// Times for which another finding or another request has the reason.
+struct Explained<'a> {
+    line: &'a HeadOfLine,
+    /// When threads that read late served other requests, by their process.
+    served: BTreeMap<(u32, u32), Intervals>,
+    /// When servers left connections in a full accept queue.
+    full: BTreeMap<SocketAddr, Intervals>,
+}
 
-impl Served {
-    fn of(analysis: &Analysis, delays: &Delays) -> Self {
-        let is_absence = |delay: &&Delay| delay.id == FindingId::SlowReader && delay.thread != 0;
-        let all = delays.0.iter().flat_map(|(_, delays)| delays).filter(is_absence);
+impl<'a> Explained<'a> {
+    fn of(analysis: &Analysis, delays: &Delays, line: &'a HeadOfLine) -> Self {
+        let of_reader = |delay: &&Delay| delay.thread != 0;
+        let all = delays.0.iter().flat_map(|(_, delays)| delays).filter(of_reader);
         let threads: BTreeSet<u32> = all.map(|delay| delay.thread).collect();
         let mut served: BTreeMap<(u32, u32), Vec<Interval>> = BTreeMap::new();
-        if threads.is_empty() {
-            return Self(BTreeMap::new());
-        }
+        let mut full: BTreeMap<SocketAddr, Vec<Interval>> = BTreeMap::new();
         for one in &analysis.connections {
-            let Some(asker) = one.requests.asked_by else { continue };
+            let queue = one.findings.iter().filter(|it| it.id == FindingId::AcceptQueueFull);
+            for &(start_ns, end_ns) in queue.flat_map(|finding| &finding.times) {
+                let times = full.entry(one.connection.server).or_default();
+                times.push(Interval::new(start_ns, end_ns));
+            }
+            let Some(asker) = one.requests.asked_by.filter(|_| !threads.is_empty()) else {
+                continue;
+            };
             let Party::Process(pid) = Party::of(&one.connection, asker.other()) else { continue };
             for request in &one.requests.list {
                 let thread = request.reader_thread;
@@ -149,29 +163,32 @@ impl Served {
                 }
             }
         }
-        Self(served.into_iter().map(|(key, times)| (key, Intervals::union_of(times))).collect())
+        Self { line, served: unions(served), full: unions(full) }
     }
 
-    /// The delay, unless most of it is no absence. Of an absence the part counts that no other request had.
-    fn without(
-        &self,
-        delay: Delay,
-        party: Party,
-        id: ConnectionId,
-        line: &HeadOfLine,
-    ) -> Option<Delay> {
-        if delay.id != FindingId::SlowReader {
-            return Some(delay);
+    /// Whether most of a delay is no lack of a CPU and no absence.
+    fn has(&self, delay: &Delay, party: Party, connection: &Connection) -> bool {
+        if delay.id == FindingId::CongestionLimited {
+            return false;
         }
         let Interval { start_ns, end_ns } = delay.interval;
-        if line.explains(id, &[(start_ns, end_ns)]) {
-            return None;
-        }
-        let Party::Process(pid) = party else { return Some(delay) };
-        let served = self.0.get(&(pid, delay.thread));
-        let served_ns = served.map_or(0, |served| served.overlap_ns(delay.interval));
-        (served_ns.saturating_mul(2) < delay.interval.duration_ns()).then_some(delay)
+        let is_most = |times: Option<&Intervals>| {
+            let ns = times.map_or(0, |times| times.overlap_ns(delay.interval));
+            ns.saturating_mul(2) >= delay.interval.duration_ns()
+        };
+        let served = match party {
+            Party::Process(pid) => self.served.get(&(pid, delay.thread)),
+            Party::Host(_) => None,
+        };
+        let is_absence = delay.id == FindingId::SlowReader;
+        is_most(served)
+            || self.line.explains(connection.id, &[(start_ns, end_ns)])
+            || (is_absence && is_most(self.full.get(&connection.server)))
     }
+}
+
+fn unions<K: Ord>(times: BTreeMap<K, Vec<Interval>>) -> BTreeMap<K, Intervals> {
+    times.into_iter().map(|(key, times)| (key, Intervals::union_of(times))).collect()
 }
 
 /// What one cause cost the callers of one process.
@@ -441,6 +458,25 @@ mod tests {
             )
         };
         assert_snapshot!(found_across(&calls(50, one)), @"");
+    }
+
+    #[test]
+    fn a_thread_that_was_woken_for_many_is_late_for_the_first_alone() {
+        // It is woken for all at once, serves the first one for 400 ms asleep, and then the others.
+        let one = |n: u64| {
+            let heard = if n == 0 { 1_000 } else { 401_000 + n * 1_000 };
+            let [answered, ran] = [if n == 0 { 401_000 } else { heard + 100 }, heard - 10];
+            format!(
+                "0us 1-6 +50 | 10us 7 +50 waited thread=8 | {heard}us 8 +50 thread=8 ran={ran}us |
+                 {answered}us <1-7 +90 thread=8 | {}us <8 +90 thread=6",
+                answered + 10
+            )
+        };
+        let said = found_across(&calls(20, one));
+        assert!(said.contains("head-of-line") && !said.contains("late-wakeup"), "{said}");
+        // Two are not in line, but the one waits for the other all the same.
+        let said = found_across(&calls(2, one));
+        assert!(said.contains("slow-service") && !said.contains("late-wakeup"), "{said}");
     }
 
     #[test]

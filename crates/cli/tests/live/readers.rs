@@ -1,7 +1,9 @@
 //! Readers that are late, and why: they do something else, or have no CPU.
 
+use serde_json::Value;
+
 use crate::bundle::{run_once, whole, words, workload_recorded};
-use crate::report::{bytes, flow, longest_wait};
+use crate::report::{bytes, count, flow, longest_wait, text};
 use crate::turn;
 
 #[test]
@@ -29,6 +31,60 @@ fn root_a_reader_beside_a_hog_is_late_and_not_slow() {
     let connection = &report.connections()[0];
     assert_eq!(bytes(connection, "client"), 300_000);
     assert_eq!(longest_wait(flow(connection, "client")), "receive_queue.wakeup");
+}
+
+/// A server shares its CPU with two processes that never sleep, and has 80 connections of three calls each.
+const SHORT_CONNECTIONS: &str = "
+import os, socket, sys
+listener = socket.create_server(('127.0.0.1', 0))
+address = listener.getsockname()
+first, last = min(os.sched_getaffinity(0)), max(os.sched_getaffinity(0))
+children = []
+def start(work, cpu, nice):
+    child = os.fork()
+    if child:
+        children.append(child)
+        return
+    os.sched_setaffinity(0, {cpu})
+    os.nice(nice)
+    work()
+    os._exit(0)
+def hog():
+    while True:
+        pass
+def serve():
+    while True:
+        with listener.accept()[0] as connection:
+            while connection.recv(100):
+                connection.sendall(b'y' * 100)
+for _ in range(2):
+    start(hog, first, 0)
+start(serve, first, 5)
+os.sched_setaffinity(0, {last})
+for _ in range(80):
+    with socket.create_connection(address) as connection:
+        for _ in range(3):
+            connection.sendall(b'x' * 50)
+            connection.recv(100)
+for child in children:
+    os.kill(child, 9)
+";
+
+#[test]
+fn root_late_reads_of_many_connections_are_one_cause() {
+    let Some(_turn) = turn::take() else { return };
+    let recording = whole(|| run_once(&[], &words(&["python3", "-c", SHORT_CONNECTIONS])));
+    let report = &recording.report;
+    let late = report.findings("late-wakeup");
+    let of_server: Vec<_> = late.iter().filter(|finding| finding["side"] == "server").collect();
+    assert_eq!(of_server.len(), 1, "{}", report.summary());
+    assert!(count(&of_server[0]["count"]) >= 20, "{}", of_server[0]);
+    assert!(text(&of_server[0]["summary"]).contains("connections"), "{}", of_server[0]);
+    let cost = |finding: &Value| count(&finding["cost_ns"]);
+    let connections = report.connections().iter();
+    let findings = connections.flat_map(|one| one["findings"].as_array().into_iter().flatten());
+    let most = findings.max_by_key(|finding| cost(finding)).expect("a finding");
+    assert_eq!(most["id"], "late-wakeup", "{}", report.summary());
 }
 
 /// Each of ten messages is looked at, then read in two parts.
