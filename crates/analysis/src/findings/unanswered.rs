@@ -28,7 +28,9 @@ pub(super) fn find(view: &ConnectionView<'_>) -> Option<Finding> {
             RequestEnd::Open | RequestEnd::GivenUp | RequestEnd::ResetByAsker
         );
         let is_there = request.heard.ns().is_some() || is_stream && has_arrived;
-        let is_seen = request.seen == SeenEnds::Both && request.answered.ns().is_none();
+        // A server may not notice that its caller is gone, and answer then.
+        let is_late = request.answered.ns().is_none_or(|at_ns| at_ns > request.ended_ns);
+        let is_seen = request.seen == SeenEnds::Both && is_late;
         let waited_ns = request.total_ns().unwrap_or(0);
         is_open && is_there && is_seen && waited_ns >= WAITED_NS_MIN
     };
@@ -123,6 +125,16 @@ mod tests {
     #[test]
     fn a_hang_that_the_caller_gives_up_is_the_servers() {
         assert_snapshot!(found("1ms 1-7 +79 | 2ms 8 +79 | 2001ms 3-6 fin"), @"unanswered @server 1x 2.00 s: The server read the request (79 bytes) and had not answered when client gave up, 2.00 s after it was asked.");
+    }
+
+    #[test]
+    fn an_answer_after_its_caller_gave_up_answers_nothing() {
+        assert_snapshot!(found("1ms 1-7 +79 | 2ms 8 +79 | 2001ms 3-6 fin | 3s <1-6 +80"), @"unanswered @server 1x 2.00 s: The server read the request (79 bytes) and had not answered when client gave up, 2.00 s after it was asked.");
+    }
+
+    #[test]
+    fn a_request_whose_answer_began_before_its_caller_gave_up_was_answered() {
+        assert_snapshot!(found("1ms 1-7 +79 | 2ms 8 +79 | 3ms <1-6 +80 | 2001ms 3-6 fin"), @"");
     }
 
     #[test]
