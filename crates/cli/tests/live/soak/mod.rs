@@ -3,6 +3,7 @@
 
 mod callers;
 mod halted_disk;
+mod matrix;
 mod stopped;
 mod strangers;
 mod truth;
