@@ -54,7 +54,7 @@ pub(crate) fn split_wait(
 }
 
 /// Whether all of the `wait_ns` from the arrival until the woken reader had its CPU are for the CPU.
-fn is_wait_for_cpu(runnable_ns: Option<NonZeroU32>, wait_ns: u64) -> bool {
+pub(crate) fn is_wait_for_cpu(runnable_ns: Option<NonZeroU32>, wait_ns: u64) -> bool {
     match runnable_ns {
         None => true,
         Some(NonZeroU32::MIN) => wait_ns <= IDLE_CPU_NS_MAX,

@@ -7,6 +7,7 @@ use sockscope_record::{Point, ReaderTimes, marks};
 use super::buffers::{BufferSetting, low_marks};
 use super::intervals::Interval;
 use crate::FlowStore;
+use crate::receive_wait::is_wait_for_cpu;
 
 /// Shorter waits are ordinary: a wake-up takes microseconds, leaving a deep idle state up to some
 /// hundred, a system call between two reads about as long.
@@ -25,7 +26,8 @@ pub(super) struct ReadWait {
     pub offset: u64,
     /// The thread that read; 0 when unknown.
     pub thread: u32,
-    /// A thread was blocked waiting when the data arrived.
+    /// A thread was blocked waiting when the data arrived. The reader is not known to have had its CPU long before it
+    /// read.
     pub was_awaited: bool,
     /// Part of the wait in which the reader was runnable without a CPU; `None` when it did not fit
     /// its record.
@@ -69,6 +71,8 @@ pub(super) fn read_waits(flow: &FlowStore, reverse: &FlowStore) -> Vec<ReadWait>
             let ReaderTimes { on_cpu_ns, runnable_ns } = read.reader_times();
             let ran_ns = on_cpu_ns.map_or(read.at_ns, |ns| ns.min(read.at_ns));
             let without_cpu_ns = ran_ns.saturating_sub(since_ns);
+            let was_awaited = was_awaited
+                && (on_cpu_ns.is_none() || is_wait_for_cpu(runnable_ns, without_cpu_ns));
             let runnable_ns = runnable_ns.map_or(0, NonZeroU32::get);
             waits.push(ReadWait {
                 since_ns,

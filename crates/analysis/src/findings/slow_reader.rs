@@ -2,8 +2,9 @@
 //!
 //! Judged by the gaps between reads, not by how full the queue is: a reader that copies without pause
 //! keeps a full queue too. Time in which the reader wanted to run and had no CPU is taken off; it is
-//! `late-wakeup`'s. A wait for data that a blocked thread was woken for is a wake-up, whatever its
-//! length.
+//! `late-wakeup`'s. A wait for data that a blocked thread was woken for is a wake-up, unless the
+//! reader is known to have waited less for its CPU: a runtime may wake one thread, and its task goes on
+//! sleeping.
 
 use sockscope_record::{Hold, Point};
 
@@ -255,6 +256,23 @@ mod tests {
         let reads = repeat(20, "50ms", |at| format!("{at} 8 +100")).replace("ms 8", "020us 8");
         let ledger = "0ms receive_queue.app | 1s end";
         assert_snapshot!(found(&format!("{text} | {reads}"), ledger), @"");
+    }
+
+    #[test]
+    fn a_thread_that_was_woken_and_had_its_cpu_otherwise_is_slow() {
+        // The poller of a runtime is woken, and the task that reads goes on sleeping.
+        let cycle = |start: u64, runnable: &str| {
+            let read = start + 40;
+            format!("{start}ms 1-7 +100 waited | {read}ms 8 +100 ran={read}ms {runnable}")
+        };
+        let cycles = |runnable: &str| {
+            let texts: Vec<_> = (0..5).map(|n| cycle(50 * n, runnable)).collect();
+            texts.join(" | ")
+        };
+        let ledger = "0ms receive_queue.app | 250ms end";
+        assert_snapshot!(found(&cycles("runq=1ms"), ledger), @"slow-reader @server 5x 195 ms: The server left data unread 5 times, 39.0 ms on average, while it did something else.");
+        assert!(!found(&cycles("runq=40ms"), ledger).contains("slow-reader"));
+        assert!(!found(&cycles(""), ledger).contains("slow-reader"));
     }
 
     #[test]
