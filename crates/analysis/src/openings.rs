@@ -38,6 +38,8 @@ pub(crate) struct Openings {
 pub(crate) struct Listener {
     /// A process that used one of its connections; `None` when none did.
     pub process: Option<Process>,
+    /// Another process used another one: a server may have a process for each connection, and none of them listens.
+    pub has_others: bool,
     /// Connections that opened and that no process was seen to use: when they opened and closed.
     unused: Vec<(u64, Option<u64>)>,
 }
@@ -69,7 +71,8 @@ impl Openings {
                 let listener = all.listeners.entry(connection.server).or_default();
                 match process(Side::Server) {
                     Some(process) => {
-                        listener.process.get_or_insert_with(|| process.clone());
+                        let first = listener.process.get_or_insert_with(|| process.clone());
+                        listener.has_others |= first.pid != process.pid;
                     }
                     None => listener.unused.push((at_ns, connection.closed_ns)),
                 }

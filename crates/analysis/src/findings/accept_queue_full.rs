@@ -145,7 +145,12 @@ fn ignored_syn(wait: Interval, listener: Option<&Listener>) -> String {
 /// The listening program as the trace knows it.
 fn program(view: &ConnectionView<'_>, listener: Option<&Listener>) -> String {
     let own = view.store.connection.processes.iter().find(|one| one.side == Side::Server);
-    match own.or(listener.and_then(|it| it.process.as_ref())) {
+    let known = own.or(listener.and_then(|it| it.process.as_ref()));
+    let has_others = listener.is_some_and(|it| it.has_others);
+    match known {
+        Some(process) if has_others => {
+            format!("the server ({}; ss -ltnp names the process that listens)", process.comm)
+        }
         Some(process) => format!("the server ({}, pid {})", process.comm, process.pid),
         None => "the program that listens there (ss -ltnp names it)".to_owned(),
     }
@@ -179,6 +184,16 @@ mod tests {
         assert_snapshot!(findings[0].fix, @"In the server: accept sooner (shorter work in each turn of the event loop, or the cluster module; the backlog is an argument of server.listen), or let more connections wait: a larger backlog in listen(), with net.core.somaxconn raised. ss -ltn shows the queue (Recv-Q) and its limit (Send-Q).");
         let waiting = Fixture::new(IGNORED, IDLE).listening(None).findings();
         assert_snapshot!(waiting[0].evidence[0].text, @"a SYN arrives at its host and disappears, unanswered for 1.00 s; 1 connection to this address opened before, and no process has used it");
+    }
+
+    #[test]
+    fn no_process_is_named_where_each_connection_has_one_of_its_own() {
+        let summary = |pids: &[u32]| {
+            let fixture = Fixture::new(IGNORED, IDLE).listening_as("postgres", pids);
+            fixture.findings()[0].summary.clone()
+        };
+        assert_snapshot!(summary(&[8, 9]), @"The accept queue at 127.0.0.1:80 was full: the server (postgres; ss -ltnp names the process that listens) accepts too few connections, or too late. It took no connection of the client for 1.00 s (1 segment ignored).");
+        assert!(summary(&[9, 9]).contains("the server (postgres, pid 9) accepts"));
     }
 
     #[test]

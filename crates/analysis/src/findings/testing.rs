@@ -117,14 +117,29 @@ impl Fixture {
 
     /// A socket of this host listens at the server's address: another connection to it is open from the beginning
     /// on, used by a process of that name, or by none.
-    pub(super) fn listening(mut self, comm: Option<&str>) -> Self {
+    pub(super) fn listening(self, comm: Option<&str>) -> Self {
         let used_by = |comm: &str| Process { pid: 9, comm: comm.to_owned(), side: Side::Server };
         let processes = comm.into_iter().map(used_by).collect();
-        let other = Connection { processes, ..connection(2) };
+        self.listening_for(&[Connection { processes, ..connection(2) }])
+    }
+
+    /// The same with a connection for each of these processes of the server.
+    pub(super) fn listening_as(self, comm: &str, pids: &[u32]) -> Self {
+        let used_by = |pid: u32| Process { pid, comm: comm.to_owned(), side: Side::Server };
+        let others = pids
+            .iter()
+            .zip(2..)
+            .map(|(&pid, id)| Connection { processes: vec![used_by(pid)], ..connection(id) });
+        self.listening_for(&others.collect::<Vec<_>>())
+    }
+
+    fn listening_for(mut self, others: &[Connection]) -> Self {
         let mut established = Established::default();
-        let open = Record { flow: other.id.flow(Direction::FromServer), ..Record::default() };
-        established.look(&open.with_state_change(StateChange { old: 3, new: 1 }));
-        self.openings = Openings::new([&other].into_iter(), &established);
+        for other in others {
+            let open = Record { flow: other.id.flow(Direction::FromServer), ..Record::default() };
+            established.look(&open.with_state_change(StateChange { old: 3, new: 1 }));
+        }
+        self.openings = Openings::new(others.iter(), &established);
         self
     }
 
