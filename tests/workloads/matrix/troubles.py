@@ -310,7 +310,7 @@ def dropped(name, built):
     filter_rule(f"tcp sport {server.port} ip length > 150 numgen inc mod 8 == 0 drop")
     for _ in range(32):
         caller.call(kind.fast())
-    return facts([caller], pid=process(server, caller), cost_ns=longer([caller], 20))
+    return facts([caller], pid=process(server, caller), cost_ns=longer([caller], 5))
 
 
 def syn_dropped(name, built):

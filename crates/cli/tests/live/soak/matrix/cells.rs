@@ -109,7 +109,8 @@ pub const ALL: &[Cell] = &[
     cell("accept-queue", "go", "accept-queue-full", "server", Cost),
     cell("accept-queue", "nginx", "accept-queue-full", "server", Cost),
     cell("accept-queue", "redis", "accept-queue-full", "server", Cost),
-    cell("accept-queue", "postgres", "accept-queue-full", "server", Cost),
+    // Which of its processes listens is not recorded.
+    anonymous("accept-queue", "postgres", "accept-queue-full", "server", Cost),
     anonymous("refused", "c", "connection-refused", "server", Count),
     anonymous("refused", "threads", "connection-refused", "server", Count),
     anonymous("refused", "asyncio", "connection-refused", "server", Count),
@@ -139,7 +140,6 @@ pub const ALL: &[Cell] = &[
     cell("small-reads", "go", "small-reads", "server", Count),
     cell("small-reads", "nginx", "small-reads", "client", Count),
     cell("small-reads", "redis", "small-reads", "client", Count),
-    cell("small-reads", "postgres", "small-reads", "client", Count),
     anonymous("dropped", "c", "retransmission", "client", Cost),
     anonymous("dropped", "threads", "retransmission", "client", Cost),
     anonymous("dropped", "asyncio", "retransmission", "client", Cost),
