@@ -7,7 +7,8 @@
 
 Printed is one JSON object. `calls` has port, time and nanoseconds of each wait, `pid` the process that has the trouble,
 `innocent` the one that seems to have it, `cost_ns` what it cost the callers, by their own clock, `count` how often it
-happened. README.md has the servers and the requests.
+happened. `without_cpu_ns` has for each process how long it waited for a CPU. README.md has the servers and the
+requests.
 """
 
 import json
@@ -34,6 +35,7 @@ def main():
         shapes = troubles.SHAPES if task == "trouble" else healthy.SHAPES
         try:
             facts = shapes[words[0]](words[1], built)
+            facts["without_cpu_ns"] = servers.without_cpu()
         finally:
             servers.end_all()
     json.dump(facts, sys.stdout)

@@ -112,6 +112,8 @@ def free_port():
 
 TAKEN = set()
 STARTED = []
+# How long each process had waited for a CPU when its server was ready.
+BEFORE = {}
 
 
 def listens(pid, port):
@@ -148,6 +150,7 @@ class Server:
             time.sleep(0.01)
         if name == "postgres":
             self.wait_until_ready()
+        BEFORE.update(account([os.getpid(), *self.pids()]))
 
     def environment(self):
         return os.environ | {"PATH": search_path(), "MATRIX_HOST": self.host}
@@ -173,6 +176,11 @@ class Server:
                 raise SystemExit(f"{self.name} has no worker")
             time.sleep(0.01)
         return int(children[0])
+
+    def pids(self):
+        """The process that was started, and its children."""
+        children = pathlib.Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
+        return [self.process.pid, *map(int, children.read_text().split())]
 
     def arguments(self):
         return [self.port, self.trouble, self.upstream_port]
@@ -267,6 +275,18 @@ listen all
                 self.process.kill()
                 self.process.wait()
         shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def account(pids):
+    """Nanoseconds for which each process waited for a CPU so far, by the scheduler's own account (proc(5))."""
+    tasks = {pid: pathlib.Path(f"/proc/{pid}/task").glob("*/schedstat") for pid in pids}
+    return {pid: sum(int(task.read_text().split()[1]) for task in tasks[pid]) for pid in pids}
+
+
+def without_cpu():
+    """The same since the last server was ready."""
+    pids = [os.getpid()] + [pid for server in STARTED for pid in server.pids()]
+    return {pid: waited - BEFORE.get(pid, 0) for pid, waited in account(pids).items()}
 
 
 def end_all():

@@ -1,5 +1,7 @@
 //! The healthy look-alikes: traffic in which no program costs its callers anything.
 
+use super::judged::UNKNOWN;
+
 /// Traffic that looks like a trouble.
 pub struct LookAlike {
     /// Name of the traffic, as `tests/workloads/matrix/healthy.py` has it.
@@ -67,7 +69,7 @@ const fn healthy(shape: &'static str, server: &'static str) -> LookAlike {
 
 /// Its callers wait, and for no cause: the verdict says whose the time is.
 const fn waited(shape: &'static str, server: &'static str, whose: &'static str) -> LookAlike {
-    let verdict = "no known cause";
+    let verdict = UNKNOWN;
     LookAlike { shape, server, verdict, whose: Some(whose), is_smoke: false }
 }
 
