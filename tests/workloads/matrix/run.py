@@ -25,6 +25,7 @@ import healthy
 def main():
     signal.signal(signal.SIGALRM, lambda *_: sys.exit("it took too long"))
     signal.alarm(90)
+    os.environ["PATH"] = servers.search_path()
     task, *words = sys.argv[1:]
     built = pathlib.Path(words[0 if task == "prepare" else -1]).resolve()
     if task == "prepare":

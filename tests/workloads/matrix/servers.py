@@ -41,10 +41,10 @@ def search_path():
 
 
 def needs(server):
-    """The program that a server needs, or None where it is not installed."""
+    """The program that a server needs, or None where it is not installed. Some troubles need a program too."""
     programs = {"c": ["cc", "gcc"], "threads": [sys.executable], "asyncio": [sys.executable], "node": ["node"],
                 "java": ["javac"], "go": ["go"], "nginx": ["nginx"], "redis": ["redis-server"],
-                "haproxy": ["haproxy"]}
+                "haproxy": ["haproxy"], "ip": ["ip"], "tc": ["tc"], "nft": ["nft"]}
     return postgres_program("postgres") if server == "postgres" else tool(*programs[server])
 
 

@@ -126,6 +126,8 @@ pub const ALL: &[Cell] = &[
     cell("reset-unread", "node", "reset-unread", "server", Count),
     cell("reset-unread", "go", "reset-unread", "server", Count),
     cell("reset-unread", "redis", "reset-unread", "server", Count).smoke(),
+    // Its process ends before the caller knows its number.
+    anonymous("reset-unread", "postgres", "reset-unread", "server", Count),
     cell("streamed", "c", "slow-service", "server", Cost),
     cell("streamed", "threads", "slow-service", "server", Cost),
     cell("streamed", "asyncio", "slow-service", "server", Cost),
@@ -186,12 +188,17 @@ pub const LEFT_OUT: &[(&str, &[&str], &str)] = &[
         &["java"],
         "close() ends the stream first, so that the caller reads answer and end",
     ),
-    ("reset-unread", &["nginx", "postgres"], "it reads the rest of a request before it closes"),
+    ("reset-unread", &["nginx"], "it reads the rest of a request before it closes"),
     ("streamed", &["redis"], "it writes each answer whole"),
     (
         "small-reads",
         &["asyncio", "node"],
         "the runtime chooses the size of a read, and it is large",
+    ),
+    (
+        "small-reads",
+        &["postgres"],
+        "it writes 8 KiB at a time, and a reader of 100 bytes may keep up",
     ),
     (
         "send-buffer",
@@ -223,6 +230,17 @@ const fn anonymous(
 }
 
 impl Cell {
+    /// The server, and the program without which the trouble cannot be planted.
+    pub fn needs(&self) -> impl Iterator<Item = &'static str> {
+        let tool = match self.trouble {
+            "dropped" | "syn-dropped" => Some("nft"),
+            "slow-interface" => Some("tc"),
+            "connection-churn" | "send-buffer" => Some("ip"),
+            _ => None,
+        };
+        [self.server].into_iter().chain(tool)
+    }
+
     const fn smoke(self) -> Self {
         Self { is_smoke: true, ..self }
     }

@@ -39,11 +39,11 @@ fn root_soak_planted_troubles_are_found_with_side_cause_and_cost() {
         (is_full() || cell.is_smoke) && is_wished(&format!("{} {}", cell.trouble, cell.server))
     };
     let asked_for = || cells::ALL.iter().filter(is_asked_for);
-    let built = Built::prepare(asked_for().map(|cell| cell.server).collect());
+    let built = Built::prepare(asked_for().flat_map(Cell::needs).collect());
     let mut shares = Shares::default();
     println!("{}", Judged::HEAD);
     for cell in asked_for() {
-        match built.lacks(cell.server) {
+        match cell.needs().find_map(|program| built.lacks(program)) {
             Some(reason) => shares.skip(cell.trouble, cell.server, &reason),
             None => {
                 let _turn = turn::take();
