@@ -109,6 +109,29 @@ def slow_service(name, built):
     return facts([caller], pid=process(server, caller), cost_ns=longer([caller], 100))
 
 
+def one_slow(name, built):
+    """One answer of many takes its program 600 ms."""
+    server, kind, caller = started(name, built)
+    for number in range(200):
+        caller.call(kind.slow(600) if number == 100 else kind.fast())
+    if name == "nginx":
+        # It delays what comes too soon after another one.
+        caller.call(kind.slow(600))
+    return facts([caller], pid=process(server, caller), cost_ns=longer([caller], 100))
+
+
+def late_caller(name, built):
+    """A caller does something else for 150 ms before it reads each answer."""
+    _, kind, caller = started(name, built)
+    for _ in range(6):
+        caller.send(kind.fast())
+        time.sleep(0.15)
+        while not caller.take():
+            pass
+        caller.finish()
+    return facts([caller], pid=os.getpid(), cost_ns=longer([caller], 100))
+
+
 def freeze(name, built):
     """One request takes 400 ms, and 20 callers who ask for nothing wait for it."""
     server, kind, holder = started(name, built)
@@ -344,9 +367,9 @@ def slow_interface(name, built):
 
 
 SHAPES = {
-    "split-write": split_write, "slow-service": slow_service, "freeze": freeze, "unanswered": unanswered,
-    "upstream-wait": upstream_wait, "n-plus-one": n_plus_one, "connection-churn": connection_churn,
-    "slow-reader": slow_reader, "accept-queue": accept_queue, "refused": refused, "reset-unread": reset_unread,
-    "streamed": streamed, "small-reads": small_reads, "dropped": dropped, "syn-dropped": syn_dropped,
-    "slow-interface": slow_interface, "send-buffer": send_buffer,
+    "split-write": split_write, "slow-service": slow_service, "one-slow": one_slow, "late-caller": late_caller,
+    "freeze": freeze, "unanswered": unanswered, "upstream-wait": upstream_wait, "n-plus-one": n_plus_one,
+    "connection-churn": connection_churn, "slow-reader": slow_reader, "accept-queue": accept_queue,
+    "refused": refused, "reset-unread": reset_unread, "streamed": streamed, "small-reads": small_reads,
+    "dropped": dropped, "syn-dropped": syn_dropped, "slow-interface": slow_interface, "send-buffer": send_buffer,
 }
