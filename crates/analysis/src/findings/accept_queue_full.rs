@@ -9,6 +9,9 @@
 //! the reason `TCP_LISTEN_OVERFLOW`, or `NO_SOCKET` without the reset that answers a segment for no socket. A bare
 //! acknowledgment is dropped so for `TCP_DEFER_ACCEPT` too (tcp(7)), and data is not.
 
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+
 use sockscope_record::{Direction, Kind, Point, Record, Side, tcp_flags};
 
 use super::handshake::{Handshake, syn_drops, syns};
@@ -16,7 +19,7 @@ use super::intervals::{Interval, Intervals};
 use super::language;
 use super::phrasing::{self, Notes};
 use crate::openings::Listener;
-use crate::{ConnectionView, DropReasons, Finding, FindingId, drops};
+use crate::{Analysis, ConnectionAnalysis, ConnectionView, DropReasons, Finding, FindingId, drops};
 
 /// The kernel's name for a segment that it drops because the queue of its listening socket is full.
 pub(super) const OVERFLOW: &str = "TCP_LISTEN_OVERFLOW";
@@ -77,6 +80,21 @@ pub(super) fn find(view: &ConnectionView<'_>) -> Option<Finding> {
              with net.core.somaxconn raised. ss -ltn shows the queue (Recv-Q) and its limit (Send-Q)."
         ),
     })
+}
+
+/// The addresses whose queue was full.
+pub(super) fn addresses(analysis: &Analysis) -> BTreeSet<SocketAddr> {
+    let is_full = |one: &&ConnectionAnalysis| {
+        one.findings.iter().any(|finding| finding.id == FindingId::AcceptQueueFull)
+    };
+    analysis.connections.iter().filter(is_full).map(|one| one.connection.server).collect()
+}
+
+/// Whether the connection stood in such a queue: no process of the server has used it. Then its request has no other
+/// cause to be unanswered.
+pub(super) fn explains(full: &BTreeSet<SocketAddr>, one: &ConnectionAnalysis) -> bool {
+    let is_used = one.connection.processes.iter().any(|process| process.side == Side::Server);
+    !is_used && full.contains(&one.connection.server)
 }
 
 fn has_reasons(reasons: &DropReasons) -> bool {
@@ -159,7 +177,9 @@ fn program(view: &ConnectionView<'_>, listener: Option<&Listener>) -> String {
 #[cfg(test)]
 mod tests {
     use crate::findings::testing::Fixture;
+    use crate::testing;
     use insta::assert_snapshot;
+    use sockscope_record::Side;
 
     const IDLE: &str = "0ms app_idle | 4s end";
 
@@ -221,6 +241,27 @@ mod tests {
         let reset =
             NO_ROOM.replace("204ms <state-change code=1 extra=3 | 204ms 7-8 0..10", "4ms <3-6 rst");
         assert!(!found(&reset).contains("accept-queue-full"), "{}", found(&reset));
+    }
+
+    /// Two connections to one address: one that asks and is not accepted, and one for which the queue is full.
+    fn beside_a_full_queue(is_accepted: bool) -> String {
+        let asks = "1ms 1-7 +79 | 2001ms 3-6 fin";
+        let mut analysis = testing::analyze_all(&[("7 > 8", asks), ("7 > 8", asks)]);
+        let full = Fixture::new(IGNORED, IDLE).listening(None).findings();
+        analysis.connections[1].findings = full;
+        if !is_accepted {
+            let processes = &mut analysis.connections[0].connection.processes;
+            processes.retain(|process| process.side == Side::Client);
+        }
+        super::super::find_across(&mut analysis);
+        let found = analysis.connections.iter().flat_map(|one| &one.findings);
+        found.map(|finding| finding.id.name()).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn a_request_in_the_full_queue_is_its_effect() {
+        assert_snapshot!(beside_a_full_queue(false), @"accept-queue-full");
+        assert_snapshot!(beside_a_full_queue(true), @"unanswered accept-queue-full");
     }
 
     #[test]

@@ -128,11 +128,15 @@ pub(crate) fn find_across(analysis: &mut Analysis, delays: &Delays) {
     for finding in of_several {
         of_line.entry(finding.flow.connection()).or_default().push(finding);
     }
+    let full_queues = accept_queue_full::addresses(analysis);
     let found = analysis.connections.iter().map(|connection| {
         let id = connection.connection.id;
         let served: Vec<Served<'_>> = Served::long(analysis, connection).collect();
         let is_effect = |finding: &Finding| match finding.id {
-            FindingId::Unanswered => upstream_wait::explains(&served, &finding.times),
+            FindingId::Unanswered => {
+                accept_queue_full::explains(&full_queues, connection)
+                    || upstream_wait::explains(&served, &finding.times)
+            }
             FindingId::SlowReader => line.explains(id, &finding.times),
             _ => false,
         } || callers.contains(connection, finding);
