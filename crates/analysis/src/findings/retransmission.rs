@@ -3,8 +3,12 @@
 //! Ranges that turn out not to have been needed cost no time; they are named only when there are many.
 //! The cost runs from one transmission of a range to the next, overlapping times counted once.
 
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
 use sockscope_record::{Point, Record, RetransmitClass, Side, tcp_flags};
 
+use super::drop_reason;
 use super::facts::FlowFacts;
 use super::intervals::{Interval, Intervals};
 use super::phrasing;
@@ -139,13 +143,32 @@ fn cure(facts: &FlowFacts<'_>, needed: &[Resent]) -> (Side, String) {
         return queue_cure(facts);
     }
     if seen(Point::InputEnqueue) || seen(Point::InputDequeue) {
-        let fix = format!(
-            "On the {receiver}'s host: the packets arrived and were dropped there; see nstat -az for drops \
-             and prunes, and the packet filter."
-        );
+        let fix = match most_frequent_reason(facts) {
+            Some(reason) => format!(
+                "On the host of the {receiver}, {} dropped packets that had arrived (reason {reason}): {}.",
+                drop_reason::dropped_by(&reason),
+                drop_reason::fix(&reason),
+            ),
+            None => format!(
+                "On the {receiver}'s host: the packets arrived and were dropped there; see nstat -az for \
+                 drops and prunes, and the packet filter."
+            ),
+        };
         return (facts.receiver(), fix);
     }
     path_cure(facts, facts.sender())
+}
+
+/// The kernel's name for why it dropped most segments of the flow; `None` where the trace has no name.
+fn most_frequent_reason(facts: &FlowFacts<'_>) -> Option<String> {
+    let reasons = facts.view.drop_reasons;
+    let data = drops::of_segments(facts.view.flow(), reasons).filter(|drop| drop.len > 0);
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for name in data.filter_map(|drop| drops::name_of(drop, reasons)) {
+        *counts.entry(name).or_default() += 1;
+    }
+    let most = counts.into_iter().max_by_key(|&(name, count)| (count, Reverse(name)))?;
+    (most.0 != "NOT_SPECIFIED").then(|| most.0.to_owned())
 }
 
 /// Where the handshake stopped says who can do something.
@@ -304,6 +327,15 @@ mod tests {
         let text = "1ms 1-6 +1000 | 1ms drop 0..1000 code=6 detail=77 | 3ms 1-8 1000..2000
                     4ms retransmit 0..1000 code=2 | 5ms 7-8 0..1000";
         assert_snapshot!(found(text, WIRE), @"retransmission @server 1x 3.00 ms: 1 range of the client had to be sent again (1 fast).");
+    }
+
+    #[test]
+    fn the_fix_follows_the_kernels_reason_for_the_drop() {
+        let text = "1ms 1-6 +1000 | 1ms drop 0..1000 code=6 detail=77 | 3ms 1-8 1000..2000
+                    4ms retransmit 0..1000 code=2 | 5ms 7-8 0..1000";
+        let fixture = Fixture::new(text, WIRE);
+        assert_snapshot!(fixture.findings()[0].fix, @"On the host of the server, the packet filter dropped packets that had arrived (reason NETFILTER_DROP): let the packet filter accept these packets (nft list ruleset, iptables-save).");
+        assert_snapshot!(fixture.nameless_drops().findings()[0].fix, @"On the server's host: the packets arrived and were dropped there; see nstat -az for drops and prunes, and the packet filter.");
     }
 
     #[test]
