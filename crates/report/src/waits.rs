@@ -10,7 +10,7 @@ use std::cmp::Reverse;
 
 use sockscope_analysis::{
     ConnectionAnalysis, Distribution, ExchangeSummary, LedgerPart, NestedTime, Nesting, Request,
-    RequestEnd, RequestId,
+    RequestEnd, RequestId, SeenEnds,
 };
 use sockscope_record::{Process, Protocol, Side};
 use sockscope_render::number::{apportion, percent, rounded};
@@ -31,6 +31,8 @@ pub(crate) struct Waits<'a> {
     /// Parts of `sum_ns`; what is left is unknown, as one end was not seen.
     answerer_ns: u64,
     caller_ns: u64,
+    /// Of connections that did not open.
+    opening_ns: u64,
     /// Network and kernel: all, and by place as far as that is known.
     way_ns: u64,
     places: [u64; LedgerPart::ALL.len()],
@@ -53,6 +55,7 @@ impl<'a> Waits<'a> {
             duration_ns: report.analysis.duration_ns,
             answerer_ns: 0,
             caller_ns: 0,
+            opening_ns: 0,
             way_ns: 0,
             places: [0; LedgerPart::ALL.len()],
             slowest: None,
@@ -91,7 +94,11 @@ impl<'a> Waits<'a> {
             if self.longest.is_none_or(|(_, longest)| longest.total_ns() < Some(total_ns)) {
                 self.longest = Some((connection, request));
             }
-            if let Some(parts) = request.parts() {
+            if is_attempt(request) {
+                self.opening_ns = self.opening_ns.saturating_add(total_ns);
+            } else if is_unaccepted(connection, request) {
+                service_ns = service_ns.saturating_add(total_ns);
+            } else if let Some(parts) = request.parts() {
                 service_ns = service_ns.saturating_add(time.own_ns(parts.service_ns));
                 way_ns = way_ns.saturating_add(parts.request_ns).saturating_add(parts.response_ns);
             }
@@ -129,14 +136,13 @@ impl<'a> Waits<'a> {
             self.answerer_words(),
             self.way_words(),
             "to the callers".to_owned(),
+            "to connections that did not open".to_owned(),
             "to what was not recorded: one end was not seen".to_owned(),
         ]);
         let waited = time(self.union_ns);
-        let all = match self.sum_ns > self.union_ns {
-            true => format!(
-                "callers waited {waited}; the {} of all requests together",
-                time(self.sum_ns)
-            ),
+        let sum = time(self.sum_ns);
+        let all = match self.sum_ns > self.union_ns && sum != waited {
+            true => format!("callers waited {waited}; the {sum} of all requests together"),
             false => format!("the {waited} that callers waited"),
         };
         let longest = self.longest_words(time);
@@ -151,20 +157,23 @@ impl<'a> Waits<'a> {
             if self.is_chain { format!("servers ({answerer})") } else { answerer.to_owned() },
             format!("network and kernel{most}"),
             "the callers".to_owned(),
+            "connections that did not open".to_owned(),
             "not recorded".to_owned(),
         ]);
-        let all = match self.sum_ns > self.union_ns {
-            true => format!(" ({} of all requests)", time(self.sum_ns)),
+        let (waited, sum) = (time(self.union_ns), time(self.sum_ns));
+        let all = match self.sum_ns > self.union_ns && sum != waited {
+            true => format!(" ({sum} of all requests)"),
             false => String::new(),
         };
-        format!("{}{all}: {shares}", time(self.union_ns))
+        format!("{waited}{all}: {shares}")
     }
 
-    /// As `99.8 % X, 0.2 % Y`, the largest first: `names` are of the answerers, the way, the callers and the unknown.
-    fn shares(&self, names: [String; 4]) -> String {
-        let known_ns = self.answerer_ns + self.caller_ns + self.way_ns;
+    /// As `99.8 % X, 0.2 % Y`, the largest first: `names` are of the answerers, the way, the callers, connections
+    /// that did not open, and the unknown.
+    fn shares(&self, names: [String; 5]) -> String {
+        let known_ns = self.answerer_ns + self.caller_ns + self.way_ns + self.opening_ns;
         let unknown_ns = self.sum_ns.saturating_sub(known_ns);
-        let parts = [self.answerer_ns, self.way_ns, self.caller_ns, unknown_ns];
+        let parts = [self.answerer_ns, self.way_ns, self.caller_ns, self.opening_ns, unknown_ns];
         let tenths = apportion(&parts, 1000);
         let mut said: Vec<_> = parts.into_iter().zip(tenths).zip(names).collect();
         said.retain(|((_, tenths), _)| *tenths > 0);
@@ -175,21 +184,28 @@ impl<'a> Waits<'a> {
 
     /// What to try, by who had most.
     pub(crate) fn next(&self) -> String {
-        let known_ns = self.answerer_ns + self.caller_ns + self.way_ns;
-        let most_ns = self.answerer_ns.max(self.caller_ns).max(self.way_ns);
+        let known_ns = self.answerer_ns + self.caller_ns + self.way_ns + self.opening_ns;
+        let most_ns = self.answerer_ns.max(self.caller_ns).max(self.way_ns).max(self.opening_ns);
         if self.sum_ns.saturating_sub(known_ns) >= most_ns {
             return "record on the host of the other end too, and merge the two traces.".to_owned();
+        }
+        if most_ns == self.opening_ns {
+            return "see why the connections do not open: ss -ltn on the server's host, and its packet filter."
+                .to_owned();
         }
         if most_ns == self.way_ns {
             return "see the ledger of the connection below: its largest places have the time."
                 .to_owned();
         }
-        match (most_ns == self.answerer_ns).then(|| self.answerer()).flatten() {
+        if most_ns == self.caller_ns {
+            return "see what the callers do between their reads: strace -f -r -p PID.".to_owned();
+        }
+        match self.answerer() {
             Some(process) => format!(
                 "see what {} does from request to response: strace -f -r -p {}, perf trace -p {}.",
                 process.comm, process.pid, process.pid
             ),
-            None => "see what the callers do between their reads: strace -f -r -p PID.".to_owned(),
+            None => "see what the program does that listens there: ss -ltnp names it.".to_owned(),
         }
     }
 
@@ -244,6 +260,23 @@ impl<'a> Waits<'a> {
         let doubt = if is_mute { " Nothing is wrong if its datagrams want no answer." } else { "" };
         format!(" The longest request, {total} on connection {id}, {what}.{doubt}")
     }
+}
+
+/// Whether the wait was for a connection, which did not open: nothing was asked.
+fn is_attempt(request: &Request) -> bool {
+    request.seen == SeenEnds::Asker
+        && request.request_bytes == 0
+        && request.end != RequestEnd::Answered
+}
+
+/// Whether the request waits for a program to accept its connection: it lies at the answerer then.
+fn is_unaccepted(connection: &ConnectionAnalysis, request: &Request) -> bool {
+    let Some(asker) = connection.requests.asked_by else { return false };
+    let processes = &connection.connection.processes;
+    request.seen == SeenEnds::Both
+        && request.heard.ns().is_none()
+        && request.answered.ns().is_none()
+        && !processes.iter().any(|process| process.side != asker)
 }
 
 /// The requests of a connection, each with the part of its service that nested requests have.

@@ -1,7 +1,7 @@
 //! The verdict: refused datagrams, findings without a measured time, and the connection that it names.
 
 use sockscope_analysis::{Analysis, Finding, FindingId, Request, RequestEnd, SeenEnds};
-use sockscope_record::{FlowId, Protocol};
+use sockscope_record::{FlowId, Protocol, Side};
 
 use super::*;
 use crate::Options;
@@ -128,6 +128,29 @@ fn where_callers_waited_long_without_a_finding_the_verdict_says_who_had_the_time
 #[test]
 fn a_request_without_an_answer_is_named() {
     insta::assert_snapshot!(verdict_and_next(&slow_calls()), @"verdict no known cause; callers waited 5.00 s; the 5.01 s of all requests together went 99.8 % to the server (python3, pid 4712), 0.2 % to network and kernel. The longest request, 3.00 s on connection 1, was given up without an answer. next see what python3 does from request to response: strace -f -r -p 4712, perf trace -p 4712.");
+}
+
+#[test]
+fn a_connection_that_did_not_open_is_no_time_of_the_network() {
+    let mut analysis = slow_calls();
+    let request = &mut analysis.connections[0].requests.list[2];
+    (request.seen, request.request_bytes) = (SeenEnds::Asker, 0);
+    analysis.connections[0].requests.list.remove(1);
+    insta::assert_snapshot!(verdict_and_next(&analysis), @"verdict no known cause; callers waited 3.00 s; the 3.02 s of all requests together went 99.5 % to connections that did not open, 0.3 % to the server (python3, pid 4712), 0.2 % to network and kernel. The longest request, 3.00 s on connection 1, was given up without an answer. next see why the connections do not open: ss -ltn on the server's host, and its packet filter.");
+}
+
+#[test]
+fn a_request_that_no_process_accepts_lies_at_the_server() {
+    let mut analysis = slow_calls();
+    let connection = &mut analysis.connections[0];
+    let request = &mut connection.requests.list[2];
+    *request = Request {
+        request_bytes: 79,
+        ..Request::asked(request.asked_ns, request.ended_ns, RequestEnd::GivenUp)
+    };
+    connection.requests.list.drain(..2);
+    connection.connection.processes.retain(|process| process.side == Side::Client);
+    insta::assert_snapshot!(verdict_and_next(&analysis), @"verdict no known cause; callers waited 3.00 s; the 3.01 s of all requests together went 99.9 % to the server, 0.1 % to network and kernel. The longest request, 3.00 s on connection 1, was given up without an answer. next see what the program does that listens there: ss -ltnp names it.");
 }
 
 #[test]
