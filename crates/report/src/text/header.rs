@@ -44,7 +44,11 @@ fn write_origin(report: &Report<'_>, page: &mut Page<'_>) -> io::Result<()> {
     page.wrapped("", 0, &line, Tone::Strong)?;
     match &origin.command {
         Some(command) => {
-            let command = shortened(&page.clean(command), page.width - INDENT);
+            let (command, room) = (page.clean(command), page.width - INDENT);
+            let command = match report.options.full {
+                true => shortened(&command, room),
+                false => in_one_line(&command, room),
+            };
             page.labelled("command", &command, Tone::Plain)
         }
         None => Ok(()),
@@ -54,6 +58,23 @@ fn write_origin(report: &Report<'_>, page: &mut Page<'_>) -> io::Result<()> {
 /// Characters of a command that are printed, and how many of them from its end; JSON has all.
 const COMMAND_CHARS_MAX: usize = 240;
 const COMMAND_END_CHARS: usize = 60;
+
+/// What stands for the characters that a short report leaves out of a command.
+const LEFT_OUT: &str = " [...] ";
+
+/// A command of which a long middle is left out, so that the verdict stays near the top of a short report. Its begin
+/// names the program, and its end differs from run to run.
+fn in_one_line(command: &str, room: usize) -> String {
+    let characters: Vec<char> = command.chars().collect();
+    if characters.len() <= room {
+        return command.to_owned();
+    }
+    let kept = room - LEFT_OUT.len();
+    let (begin, end) = (kept - kept / 2, kept / 2);
+    let begin = String::from_iter(&characters[..begin]);
+    let end = String::from_iter(&characters[characters.len() - end..]);
+    format!("{begin}{LEFT_OUT}{end}")
+}
 
 /// A command with its middle left out where it is very long, and its long words cut after `room` columns.
 fn shortened(command: &str, room: usize) -> String {

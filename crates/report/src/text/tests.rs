@@ -211,6 +211,24 @@ fn where_a_cork_has_the_time_and_ends_as_it_should_the_verdict_says_whose_choice
 }
 
 #[test]
+fn a_short_report_has_its_command_in_one_line() {
+    let command = |command: &str| {
+        let origin = Origin { command: Some(command.to_owned()), ..origin() };
+        let options = Options { full: false, ..Options::default() };
+        let mut out = Vec::new();
+        let analysis = stall();
+        Text.write(&Report { origin: &origin, analysis: &analysis, options: &options }, &mut out)
+            .unwrap();
+        String::from_utf8(out).unwrap().lines().nth(1).unwrap_or_default().to_owned()
+    };
+    assert_eq!(command("curl -s http://a/b"), "command  curl -s http://a/b");
+    let long = command(&format!("python3 -B /opt/{}/calls.py --port 8080", "x".repeat(90)));
+    assert_eq!(columns(&long), Options::default().width, "{long}");
+    assert!(long.starts_with("command  python3 -B /opt/x"), "{long}");
+    assert!(long.contains("x [...] x") && long.ends_with("x/calls.py --port 8080"), "{long}");
+}
+
+#[test]
 fn a_very_long_command_has_its_middle_left_out_and_no_line_beyond_the_page() {
     let head = |command: String| {
         let origin = Origin { command: Some(command), ..origin() };
