@@ -244,7 +244,7 @@ int existing(struct bpf_iter__task_file *ctx)
 	if (pick.pids || pick.has_comm) {
 		__u64 comm[2] = {};
 
-		bpf_probe_read_kernel(comm, sizeof(comm), task->comm);
+		bpf_probe_read_kernel(comm, sizeof(comm), task->group_leader->comm);
 		if (!process_is_picked(task->tgid, comm))
 			return 0;
 	}

@@ -328,6 +328,7 @@ struct task_struct {
 	struct css_set *cgroups;
 	int pid;
 	int tgid;
+	struct task_struct *group_leader;
 	char comm[16];
 	struct sched_info sched_info;
 	struct nsproxy *nsproxy;

@@ -48,13 +48,15 @@ static __always_inline void address4(__u8 to[16], __u32 addr)
 	__builtin_memcpy(to, &addr, 4);
 }
 
+/* The process and its name, as in /proc/PID/comm: a thread of a pool may have a name of its own. */
 static __always_inline void name_task(struct event *e)
 {
+	struct task_struct *task = bpf_get_current_task_btf();
 	__u64 id = bpf_get_current_pid_tgid();
 
 	e->pid = id >> 32;
 	e->thread = (__u32)id;
-	bpf_get_current_comm(e->comm, sizeof(e->comm));
+	bpf_probe_read_kernel(e->comm, sizeof(e->comm), task->group_leader->comm);
 }
 
 /* A connection that is to be opened. */

@@ -84,7 +84,7 @@ static __always_inline bool current_is_picked(void)
 	__u64 comm[2] = {};
 
 	if (pick.has_comm)
-		bpf_probe_read_kernel(comm, sizeof(comm), task->comm);
+		bpf_probe_read_kernel(comm, sizeof(comm), task->group_leader->comm);
 	return process_is_picked(task->tgid, comm);
 }
 
