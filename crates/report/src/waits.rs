@@ -130,6 +130,15 @@ impl<'a> Waits<'a> {
         !is_long && (is_rare || is_short || self.median_ns <= Self::USUAL_NS_MAX)
     }
 
+    /// Whether callers waited long, and the answering programs had so much of the time in which anybody waited.
+    pub(crate) fn is_answerers_time(&self, ns: u64) -> bool {
+        let share_ns = |whole_ns: u64| match self.sum_ns {
+            0 => 0,
+            sum_ns => u128::from(whole_ns) * u128::from(self.answerer_ns) / u128::from(sum_ns),
+        };
+        !self.is_little() && share_ns(self.union_ns) >= u128::from(ns)
+    }
+
     /// Who had the time, in one sentence, and in another what became of the longest request.
     pub(crate) fn words(&self, time: impl Fn(u64) -> String) -> String {
         let shares = self.shares([

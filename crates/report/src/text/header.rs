@@ -129,8 +129,25 @@ fn missed(facts: &TraceFacts) -> String {
 /// A place with so many times the cost of the verdict is named with it.
 const ELSEWHERE_TIMES_MIN: u64 = 10;
 
+/// The findings by rule, and the position of the one that is the verdict. There is no such one where callers waited
+/// long, and the answering programs had [`ELSEWHERE_TIMES_MIN`] times its cost of that. Its cure would not be felt.
+fn verdict<'a>(report: &Report<'a>) -> (Vec<FindingTotal<'a>>, Option<usize>) {
+    let (totals, verdict) = order::verdict(report);
+    let is_of_callers = |id| matches!(id, FindingId::NPlusOne | FindingId::HeadOfLine);
+    let verdict = verdict.filter(|at| {
+        let total = &totals[*at];
+        let is_free = is_wait(total) || total.id.is_failure() || is_of_callers(total.id);
+        let waits = || Waits::of(report);
+        is_free
+            || totals.iter().any(|total| total.cost_ns == 0)
+            || !is_known(report)
+            || !waits().is_answerers_time(total.cost_ns.saturating_mul(ELSEWHERE_TIMES_MIN))
+    });
+    (totals, verdict)
+}
+
 fn write_verdict(report: &Report<'_>, page: &mut Page<'_>) -> io::Result<()> {
-    let (mut totals, verdict) = order::verdict(report);
+    let (mut totals, verdict) = verdict(report);
     let Some(verdict) = verdict else {
         if let Some(dropped) = Dropped::of(report) {
             page.labelled("verdict", &dropped.words(report, page), Tone::Bad)?;
@@ -253,7 +270,7 @@ pub(super) struct Lead {
 
 /// The connection that the verdict names.
 pub(super) fn lead(report: &Report<'_>) -> Option<Lead> {
-    let (totals, verdict) = order::verdict(report);
+    let (totals, verdict) = verdict(report);
     let found = verdict.map(|verdict| &totals[verdict]);
     let flow = found.filter(|total| !is_wait(total)).map(|total| total.worst.flow);
     let found = found.map(|total| total.worst_in);
@@ -602,6 +619,10 @@ fn without_traffic(report: &Report<'_>) -> &'static str {
             }
             false => "there is no connection in the trace.",
         };
+    }
+    if facts.source == "pcap" {
+        return "nothing can be said of who waited: a capture has packets at one place, and not when \
+                programs wrote and read. Record on the host of either program (sockscope record).";
     }
     if report.connections().flat_map(|connection| report.flows(connection)).any(has_data) {
         return "nothing can be said: where the bytes were is unknown.";

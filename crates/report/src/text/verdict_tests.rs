@@ -131,6 +131,22 @@ fn a_request_without_an_answer_is_named() {
 }
 
 #[test]
+fn a_cost_that_would_not_be_felt_beside_the_service_is_no_verdict() {
+    let mut analysis = slow_calls();
+    let cost = |cost_ns| Finding {
+        id: FindingId::LateWakeup,
+        cost_ns,
+        times: vec![(1, 1 + cost_ns)],
+        ..stall().connections[0].findings[0].clone()
+    };
+    // The server has 4.99 s of the 5.00 s that callers waited.
+    analysis.connections[0].findings = vec![cost(490_000_000)];
+    insta::assert_snapshot!(verdict_and_next(&analysis), @"verdict no known cause; callers waited 5.00 s; the 5.01 s of all requests together went 99.8 % to the server (python3, pid 4712), 0.2 % to network and kernel. The longest request, 3.00 s on connection 1, was given up without an answer. next see what python3 does from request to response: strace -f -r -p 4712, perf trace -p 4712. also late-wakeup 199× (490 ms)");
+    analysis.connections[0].findings = vec![cost(510_000_000)];
+    assert!(verdict(&analysis).contains("late-wakeup costs most"), "{}", verdict(&analysis));
+}
+
+#[test]
 fn a_connection_that_did_not_open_is_no_time_of_the_network() {
     let mut analysis = slow_calls();
     let request = &mut analysis.connections[0].requests.list[2];
@@ -220,10 +236,10 @@ fn a_proxy_that_waits_is_the_verdict_only_where_no_finding_has_its_time() {
 fn a_verdict_on_what_callers_waited_for_names_no_other_cause_of_the_same_time() {
     let mut analysis = nested_calls();
     for id in [FindingId::SmallWrites, FindingId::NPlusOne, FindingId::HeadOfLine] {
-        let times = vec![(1, 1_000_001)];
+        let times = vec![(1, 40_000_001)];
         let finding = stall().connections[0].findings[0].clone();
         analysis.connections[1].findings =
-            vec![Finding { id, cost_ns: 1_000_000, times, ..finding }];
+            vec![Finding { id, cost_ns: 40_000_000, times, ..finding }];
         analysis.connections[1].exchanges = stall().connections[0].exchanges.clone();
         let exchanges = analysis.connections[1].exchanges.as_mut().expect("it has some");
         exchanges.service_ns = exchanges.total_ns;
