@@ -44,6 +44,9 @@ pub fn doctor(arguments: &args::Doctor) -> Result<Outcome, Failure> {
         machine::host(),
         machine::kernel()
     )?;
+    if hooks.is_ok() {
+        writeln!(out, "Recording works here.")?;
+    }
     writeln!(out, "\nRights")?;
     for right in all_rights() {
         let held = if right.held { "held   " } else { "MISSING" };
