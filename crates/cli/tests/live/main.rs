@@ -12,6 +12,7 @@ mod link;
 mod report;
 #[path = "../schema/mod.rs"]
 mod schema;
+mod servers;
 mod turn;
 
 mod ack_storm;
@@ -44,6 +45,7 @@ mod remainders;
 mod resent;
 mod run_as;
 mod silly_window;
+mod situations;
 mod small_reads;
 mod soak;
 mod socket_buffers;

@@ -40,11 +40,16 @@ fn take_unless(missing: Option<String>) -> Option<Turn> {
         return Some(Turn { _in_this_process: in_this_process, _on_this_machine: only_one() });
     };
     assert!(!wishes("1"), "{missing}, and SOCKSCOPE_LIVE=1 demands the live tests");
+    skip(&missing);
+    None
+}
+
+/// Writes the line of a test that does not run.
+pub fn skip(reason: &str) {
     let this = thread::current();
     let test = this.name().unwrap_or("a live test");
     // Not `eprintln!`: libtest keeps its output when the test passes.
-    let _ = writeln!(std::io::stderr(), "SKIPPED: {test}: {missing}");
-    None
+    let _ = writeln!(std::io::stderr(), "SKIPPED: {test}: {reason}");
 }
 
 /// Waits until no other process tests: the holder of this name, which the kernel takes back from

@@ -9,11 +9,11 @@ mod strangers;
 mod truth;
 
 /// Whether the whole suite is asked for.
-fn is_full() -> bool {
+pub fn is_full() -> bool {
     std::env::var("SOCKSCOPE_SOAK").is_ok_and(|wish| wish == "full")
 }
 
 /// `full` in the whole suite, else `short`.
-fn sized<T>(short: T, full: T) -> T {
+pub fn sized<T>(short: T, full: T) -> T {
     if is_full() { full } else { short }
 }
