@@ -39,6 +39,28 @@ fn the_list_names_every_experiment() {
     assert!(list.contains(" 1 case ") && !list.contains(" 1 cases"), "{list}");
 }
 
+/// Situation 22 of `crates/cli/tests/live/situations`: each answer stands in the first 12 lines, at 80 columns.
+#[test]
+fn situation_22_a_student_lists_and_runs_an_experiment() {
+    let first = |arguments: &[&str]| {
+        let mut program = Command::new(env!("CARGO_BIN_EXE_sockscope-lab"));
+        let output = program.args(arguments).env("COLUMNS", "80").output();
+        let said = said(&output.expect("the program starts"));
+        let lines: Vec<&str> = said.lines().take(12).collect();
+        let words: Vec<&str> = lines.iter().flat_map(|line| line.split_whitespace()).collect();
+        words.join(" ")
+    };
+    let list = first(&["lab", "list"]);
+    assert!(list.contains("lh-1 RPC echo against data size 75 cases layering, Figure 1"), "{list}");
+    let run = first(&["lab", "run", "lh-1"]);
+    assert!(run.starts_with("lh-1: RPC echo against data size (layering, Figure 1)"), "{run}");
+    assert!(run.contains("How long does a remote call take"), "{run}");
+    assert!(run.contains("on the model, seed 1, 4 runs of each case"), "{run}");
+    let times = run.split_once("acks 0 ").map(|(_, rows)| rows).unwrap_or_default();
+    let mean_ms: f64 = times.split(' ').next().and_then(|ms| ms.parse().ok()).expect("a mean");
+    assert!((6.0..9.0).contains(&mean_ms), "the first row: {run}");
+}
+
 /// As `sockscope` hands its command over.
 #[test]
 fn the_other_program_has_the_same_commands() {

@@ -27,7 +27,7 @@
 //! | 19 | ab on 5,000 connections to nginx | `http` |
 //! | 20 | a redis that one Lua script holds | `databases` |
 //! | 21 | a SYN that a filter drops, a full accept queue | `refusals`; each rule in `turned_away` |
-//! | 22 | a student: `lab list`, `run`, `check` | `lab` of crates/lab-cli |
+//! | 22 | a student: `lab list`, `run`, `check` | `lab` of crates/lab-cli; the claims in crates/claims |
 //! | 23 | a researcher: the bundle in pyarrow | `newcomers` |
 //! | 24 | a capture file | `newcomers` |
 //! | 25 | two hosts, merged | `network` |
