@@ -10,6 +10,7 @@ use sockscope_record::{ConnectionId, FlowId};
 use sockscope_render::number::{count, counted, percent_of};
 use sockscope_render::style::Tone;
 
+use super::bar::meaning;
 use super::calls::drop_reason;
 use super::connection::{has_data, headline, shut_sides, unopened};
 use super::page::{INDENT, Page};
@@ -658,8 +659,9 @@ fn elsewhere(report: &Report<'_>, verdict_ns: u64, page: &Page<'_>) -> Option<St
     (verdict_ns > 0 && ns / ELSEWHERE_TIMES_MIN >= verdict_ns).then(|| {
         let (most, total) = (page.time(ns), page.time(total_ns));
         format!(
-            "far longer, {most} of the {total} with bytes under way, they were in {}.",
-            place_name(part.name(), is_all_udp(report))
+            "of all connections together, bytes were for {most} of {total} in {} ({}).",
+            place_name(part.name(), is_all_udp(report)),
+            meaning(part)
         )
     })
 }
