@@ -80,7 +80,7 @@ impl Full {
     fn fix(self, who: &str) -> String {
         match self {
             Self::CongestionWindow => format!(
-                "On the {who}'s host: let the window grow beyond two segments (look for losses, or a route \
+                "On the host of the {who}: let the window grow beyond two segments (look for losses, or a route \
                  with a small initcwnd); or write less than a window at a time."
             ),
             Self::ReceiveWindow => {

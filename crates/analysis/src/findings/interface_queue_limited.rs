@@ -70,7 +70,7 @@ pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
         phrasing::time(u64::try_from(mean_ns).unwrap_or(u64::MAX)),
     );
     let fix = format!(
-        "On the {sender}'s host: raise or remove the interface's rate limit (tc -s qdisc show), use a faster \
+        "On the host of the {sender}: raise or remove the interface's rate limit (tc -s qdisc show), use a faster \
          link, or, where the limit is wanted, a queue that stays short (fq_codel, a lower limit)."
     );
     Some(tally.into_finding(FindingId::InterfaceQueueLimited, facts, facts.sender(), summary, fix))

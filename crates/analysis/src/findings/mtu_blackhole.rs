@@ -59,7 +59,7 @@ pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
     );
     let fix = format!(
         "In the network between both hosts: let ICMP pass (\"fragmentation needed\", \"packet too big\"), or set the \
-         right MTU on the tunnel's device. On the {sender}'s host net.ipv4.tcp_mtu_probing=1 finds the size \
+         right MTU on the tunnel's device. On the host of the {sender} net.ipv4.tcp_mtu_probing=1 finds the size \
          without; `ip route` with mtu or advmss sets it by hand (ping -M do -s SIZE shows which size passes)."
     );
     Some(tally.into_finding(FindingId::MtuBlackhole, facts, facts.sender(), summary, fix))

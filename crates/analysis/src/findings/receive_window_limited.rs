@@ -62,10 +62,10 @@ pub(super) fn find(facts: &FlowFacts<'_>, is_reader_slow: bool) -> Option<Findin
         format!(
             "On both hosts: the {receiver} offered at most 64 KiB; check that window scaling is agreed on \
              (net.ipv4.tcp_window_scaling is 1, and no device on the path removes the option from the SYN). Only \
-             with it does a larger third value of net.ipv4.tcp_rmem on the {receiver}'s host help."
+             with it does a larger third value of net.ipv4.tcp_rmem on the host of the {receiver} help."
         )
     } else {
-        format!("On the {receiver}'s host: raise the third value of net.ipv4.tcp_rmem.")
+        format!("On the host of the {receiver}: raise the third value of net.ipv4.tcp_rmem.")
     };
     Some(tally.into_finding(FindingId::ReceiveWindowLimited, facts, facts.receiver(), summary, fix))
 }
@@ -148,8 +148,8 @@ mod tests {
     #[test]
     fn where_no_window_above_64_kib_was_offered_scaling_may_not_be_agreed_on() {
         let fix = |bytes: u64| Fixture::new(&told([bytes; 5]), WIRE).findings()[0].fix.clone();
-        assert_snapshot!(fix(65_535), @"On both hosts: the server offered at most 64 KiB; check that window scaling is agreed on (net.ipv4.tcp_window_scaling is 1, and no device on the path removes the option from the SYN). Only with it does a larger third value of net.ipv4.tcp_rmem on the server's host help.");
-        assert_snapshot!(fix(65_536), @"On the server's host: raise the third value of net.ipv4.tcp_rmem.");
+        assert_snapshot!(fix(65_535), @"On both hosts: the server offered at most 64 KiB; check that window scaling is agreed on (net.ipv4.tcp_window_scaling is 1, and no device on the path removes the option from the SYN). Only with it does a larger third value of net.ipv4.tcp_rmem on the host of the server help.");
+        assert_snapshot!(fix(65_536), @"On the host of the server: raise the third value of net.ipv4.tcp_rmem.");
     }
 
     #[test]

@@ -110,7 +110,7 @@ fn of_spurious(facts: &FlowFacts<'_>, spurious: &[Resent]) -> Finding {
         counted(spurious),
     );
     let fix = format!(
-        "On the {sender}'s host: look for reordering or for delay that grows suddenly (a long queue on \
+        "On the host of the {sender}: look for reordering or for delay that grows suddenly (a long queue on \
          the path); net.ipv4.tcp_recovery and tcp_reordering set how patient TCP is."
     );
     tally.into_finding(FindingId::Retransmission, facts, facts.sender(), summary, fix)
@@ -133,7 +133,7 @@ fn cure(facts: &FlowFacts<'_>, needed: &[Resent]) -> (Side, String) {
     if (on_senders + on_receivers) * 2 > needed.len() {
         let side = if on_senders > on_receivers { facts.sender() } else { facts.receiver() };
         let fix = format!(
-            "On the {}'s host: find what drops the acknowledgments from the {receiver} to the {sender}: the \
+            "On the host of the {}: find what drops the acknowledgments from the {receiver} to the {sender}: the \
              reasons are the kernel's own; a filter, or a full queue.",
             facts.who(side),
         );
@@ -150,7 +150,7 @@ fn cure(facts: &FlowFacts<'_>, needed: &[Resent]) -> (Side, String) {
                 drop_reason::fix(&reason),
             ),
             None => format!(
-                "On the {receiver}'s host: the packets arrived and were dropped there; see nstat -az for \
+                "On the host of the {receiver}: the packets arrived and were dropped there; see nstat -az for \
                  drops and prunes, and the packet filter."
             ),
         };
@@ -200,17 +200,17 @@ fn handshake_cure(facts: &FlowFacts<'_>, syn: &Resent) -> (Side, String) {
     };
     let fix = match (is_client, answer.is_some()) {
         (true, false) => format!(
-            "On the {who}'s host: the SYN arrived there and was not answered. Look for \
+            "On the host of the {who}: the SYN arrived there and was not answered. Look for \
              {filter}{backlog}."
         ),
         (true, true) => format!(
-            "On the {who}'s host: the SYN-ACK arrived there and was not accepted. Look for {filter}."
+            "On the host of the {who}: the SYN-ACK arrived there and was not accepted. Look for {filter}."
         ),
         (false, false) => format!(
-            "On the {who}'s host: the SYN-ACK arrived there and was not acknowledged. Look for {filter}."
+            "On the host of the {who}: the SYN-ACK arrived there and was not acknowledged. Look for {filter}."
         ),
         (false, true) => format!(
-            "On the {who}'s host: the acknowledgment of the SYN-ACK arrived there and did not open the \
+            "On the host of the {who}: the acknowledgment of the SYN-ACK arrived there and did not open the \
              connection. Look for {filter}{backlog}."
         ),
     };
@@ -227,7 +227,7 @@ fn is_filtered(facts: &FlowFacts<'_>) -> bool {
 fn queue_cure(facts: &FlowFacts<'_>) -> (Side, String) {
     let sender = facts.who(facts.sender());
     let fix = format!(
-        "On the {sender}'s host: the packets did not leave the interface queue; see tc -s qdisc show for \
+        "On the host of the {sender}: the packets did not leave the interface queue; see tc -s qdisc show for \
          drops and raise the limit or the rate."
     );
     (facts.sender(), fix)
@@ -335,7 +335,7 @@ mod tests {
                     4ms retransmit 0..1000 code=2 | 5ms 7-8 0..1000";
         let fixture = Fixture::new(text, WIRE);
         assert_snapshot!(fixture.findings()[0].fix, @"On the host of the server, the packet filter dropped packets that had arrived (reason NETFILTER_DROP): let the packet filter accept these packets (nft list ruleset, iptables-save).");
-        assert_snapshot!(fixture.nameless_drops().findings()[0].fix, @"On the server's host: the packets arrived and were dropped there; see nstat -az for drops and prunes, and the packet filter.");
+        assert_snapshot!(fixture.nameless_drops().findings()[0].fix, @"On the host of the server: the packets arrived and were dropped there; see nstat -az for drops and prunes, and the packet filter.");
     }
 
     #[test]
@@ -608,19 +608,19 @@ mod tests {
         let text =
             "0ms 3-6 syn | 5us drop syn detail=77 | 1000ms 3-6 syn | 1000005us drop syn detail=77
                     1000006us retransmit code=5 | 1100ms loss code=6 from=0ms detail=1";
-        assert_snapshot!(cure(text), @"@server: On the server's host: the SYN arrived there and was not answered. Look for a packet filter (nft list ruleset).");
+        assert_snapshot!(cure(text), @"@server: On the host of the server: the SYN arrived there and was not answered. Look for a packet filter (nft list ruleset).");
         assert_snapshot!(evidence(text, "0ms app_idle | 2s end"), @r"
         the kernel drops the SYN after InputDequeue, reason NETFILTER_DROP
         the kernel drops the SYN after InputDequeue, reason NETFILTER_DROP
         the handshake is sent again, 1.00 s after it was last sent, last seen at InputDequeue
         ");
-        assert_snapshot!(cure("0ms 3-6 syn | 1000ms 3-6 syn | 1000006us retransmit code=5"), @"@server: On the server's host: the SYN arrived there and was not answered. Look for a packet filter (nft list ruleset) and for a full backlog of the listening socket (ss -ltn; nstat -az TcpExtListenOverflows).");
+        assert_snapshot!(cure("0ms 3-6 syn | 1000ms 3-6 syn | 1000006us retransmit code=5"), @"@server: On the host of the server: the SYN arrived there and was not answered. Look for a packet filter (nft list ruleset) and for a full backlog of the listening socket (ss -ltn; nstat -az TcpExtListenOverflows).");
     }
 
     #[test]
     fn a_syn_that_did_not_arrive_is_the_paths() {
         assert_snapshot!(cure("0ms 3-4 syn | 1000ms 3-4 syn | 1000006us retransmit code=5"), @"@client: Find where the path from the client loses packets: a full queue, a filter, a bad link; ethtool -S and nstat on both hosts show what they dropped.");
-        assert_snapshot!(cure("0ms 3 syn | 1000ms 3-4 syn | 1000006us retransmit code=5"), @"@client: On the client's host: the packets did not leave the interface queue; see tc -s qdisc show for drops and raise the limit or the rate.");
+        assert_snapshot!(cure("0ms 3 syn | 1000ms 3-4 syn | 1000006us retransmit code=5"), @"@client: On the host of the client: the packets did not leave the interface queue; see tc -s qdisc show for drops and raise the limit or the rate.");
     }
 
     #[test]
@@ -631,7 +631,7 @@ mod tests {
             ))
         };
         assert_snapshot!(cure_of("3-4"), @"@client: Find where the path from the server loses packets: a full queue, a filter, a bad link; ethtool -S and nstat on both hosts show what they dropped.");
-        assert_snapshot!(cure_of("3-6"), @"@client: On the client's host: the SYN-ACK arrived there and was not accepted. Look for a packet filter (nft list ruleset).");
+        assert_snapshot!(cure_of("3-6"), @"@client: On the host of the client: the SYN-ACK arrived there and was not accepted. Look for a packet filter (nft list ruleset).");
     }
 
     #[test]
@@ -641,8 +641,8 @@ mod tests {
                 "0ms 3-6 syn | 1ms <3-6 syn ack=0 {far} | 1000ms <3-6 syn ack=0 | 1000006us <retransmit code=5"
             ))
         };
-        assert_snapshot!(cure_of("| 2ms 3-6 ack=0"), @"@server: On the server's host: the acknowledgment of the SYN-ACK arrived there and did not open the connection. Look for a packet filter (nft list ruleset) and for a full backlog of the listening socket (ss -ltn; nstat -az TcpExtListenOverflows).");
+        assert_snapshot!(cure_of("| 2ms 3-6 ack=0"), @"@server: On the host of the server: the acknowledgment of the SYN-ACK arrived there and did not open the connection. Look for a packet filter (nft list ruleset) and for a full backlog of the listening socket (ss -ltn; nstat -az TcpExtListenOverflows).");
         assert_snapshot!(cure_of("| 2ms 3-4 ack=0"), @"@server: Find where the path from the client loses packets: a full queue, a filter, a bad link; ethtool -S and nstat on both hosts show what they dropped.");
-        assert_snapshot!(cure_of(""), @"@client: On the client's host: the SYN-ACK arrived there and was not acknowledged. Look for a packet filter (nft list ruleset).");
+        assert_snapshot!(cure_of(""), @"@client: On the host of the client: the SYN-ACK arrived there and was not acknowledged. Look for a packet filter (nft list ruleset).");
     }
 }

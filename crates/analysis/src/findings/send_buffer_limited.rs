@@ -182,7 +182,7 @@ fn finding(facts: &FlowFacts<'_>, costs: &Intervals, is_paced: bool, active_ns: 
             "In the {sender}: do not set SO_SNDBUF (the kernel sizes the buffer), or set it higher."
         )
     } else {
-        format!("On the {sender}'s host: raise the third value of net.ipv4.tcp_wmem.")
+        format!("On the host of the {sender}: raise the third value of net.ipv4.tcp_wmem.")
     };
     tally.into_finding(FindingId::SendBufferLimited, facts, facts.sender(), summary, fix)
 }

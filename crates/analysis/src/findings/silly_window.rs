@@ -73,7 +73,7 @@ pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
         phrasing::time(cost_ns),
     );
     let fix = format!(
-        "On the {receiver}'s host: a TCP that offers more only when a full segment or half of its buffer is free (RFC \
+        "On the host of the {receiver}: a TCP that offers more only when a full segment or half of its buffer is free (RFC \
          9293 section 3.8.6.2.2), as Linux does. Else a larger receive buffer there, or larger reads."
     );
     Some(tally.into_finding(FindingId::SillyWindow, facts, facts.receiver(), summary, fix))
