@@ -177,6 +177,7 @@ fn program(view: &ConnectionView<'_>, listener: Option<&Listener>) -> String {
 #[cfg(test)]
 mod tests {
     use crate::findings::testing::Fixture;
+    use crate::findings::{Delays, find_across};
     use crate::testing;
     use insta::assert_snapshot;
     use sockscope_record::Side;
@@ -253,7 +254,7 @@ mod tests {
             let processes = &mut analysis.connections[0].connection.processes;
             processes.retain(|process| process.side == Side::Client);
         }
-        super::super::find_across(&mut analysis);
+        find_across(&mut analysis, &Delays::default());
         let found = analysis.connections.iter().flat_map(|one| &one.findings);
         found.map(|finding| finding.id.name()).collect::<Vec<_>>().join(" ")
     }

@@ -69,6 +69,7 @@ impl Answer {
         let start = self.first.iter().position(|line| line.starts_with(&format!("{label} ")));
         let Some(start) = start else { panic!("no {label} in the first {LINES} lines:\n{self}") };
         let rest = self.first[start + 1..].iter().take_while(|line| line.starts_with("  "));
+        self.last_line.set(self.last_line.get().max(start + 1 + rest.clone().count()));
         let lines = [&self.first[start][label.len()..]].into_iter().chain(rest.map(String::as_str));
         lines.map(str::trim).collect::<Vec<_>>().join(" ")
     }
@@ -193,7 +194,7 @@ path     lossy
         answer.says(&["took 2.00 s of the"]);
         assert_eq!((answer.last_line(), answer.lines()), (5, 13));
         assert!(answer.has("waited 2.01 s") && !answer.has("lossy"));
-        assert_eq!(answer.part("next"), "see what it does");
+        assert_eq!((answer.part("next").as_str(), answer.last_line()), ("see what it does", 6));
         answer.part_says("verdict", &["2.00 s of the"]);
     }
 

@@ -5,7 +5,7 @@ use std::fs;
 use super::answer::assert_near;
 use super::http_service::{HttpService, figure};
 use super::run_delay::RunDelay;
-use super::situation::{Situation, When};
+use super::situation::{Situation, When, undisturbed};
 use crate::background::Background;
 use crate::bundle::{Recorder, Recording, command, run_once, stdout_of, words, workload};
 use crate::report::count;
@@ -20,7 +20,7 @@ const OF_THE_PATH: [&str; 6] =
 fn root_situation_02_python_keep_alive_stalls_by_nagle() {
     let Some(situation) = Situation::live(2, When::Always, &[]) else { return };
     let server = HttpService::start(&["--sleep-ms", "20"]);
-    let (recording, facts) = server.called(sized("12", "60"));
+    let (recording, facts) = undisturbed(|| server.called(sized("12", "60")));
     situation.report(&recording.dir(), |answer| {
         answer.part_says("verdict", &["nagle-delayed-ack costs most"]);
         answer.part_says("why", &[&server.who(), "Nagle's algorithm", "delayed acknowledgment"]);
@@ -34,9 +34,9 @@ fn root_situation_02_python_keep_alive_stalls_by_nagle() {
 
 #[test]
 fn root_situation_03_python_keep_alive_without_the_stall_is_the_handler() {
-    let Some(situation) = Situation::live(3, When::Always, &[]) else { return };
+    let Some(situation) = Situation::live(3, When::InTheSuite, &[]) else { return };
     let server = HttpService::start(&["--sleep-ms", "20", "--one-write"]);
-    let (recording, facts) = server.called(sized("20", "100"));
+    let (recording, facts) = server.called("100");
     situation.report(&recording.dir(), |answer| {
         answer.part_says("verdict", &["no known cause", &server.who()]);
         answer.part_says("next", &[&format!("strace -f -r -p {}", server.pid())]);
@@ -125,11 +125,11 @@ fn root_situation_12_nginx_waits_for_a_slow_python() {
 /// where the scheduler's own account says the same.
 #[test]
 fn root_situation_18_two_hundred_connections_of_wrk_to_nginx() {
-    let Some(situation) = Situation::live(18, When::Always, &["nginx", "wrk"]) else { return };
+    let Some(situation) = Situation::live(18, When::InTheSuite, &["nginx", "wrk"]) else { return };
     let nginx = Nginx::start();
     let url = format!("http://127.0.0.1:{}/small", nginx.port);
     let recorder = Recorder::start(&["--port", &nginx.port.to_string()], None);
-    let load = ["wrk", "-t1", "-c200", "--latency", "-d", sized("1", "4"), &url];
+    let load = ["wrk", "-t1", "-c200", "--latency", "-d", "4", &url];
     let wrk = Background::kept(&mut command(&words(&load)), "-INT");
     let delay = RunDelay::until_ended(&[nginx.worker_pid(), wrk.pid()], wrk.pid());
     let said = wrk.ended();
@@ -145,12 +145,12 @@ fn root_situation_18_two_hundred_connections_of_wrk_to_nginx() {
 
 #[test]
 fn root_situation_19_five_thousand_short_connections_of_ab_to_nginx() {
-    let Some(situation) = Situation::live(19, When::Always, &["nginx", "ab"]) else { return };
+    let Some(situation) = Situation::live(19, When::InTheSuite, &["nginx", "ab"]) else { return };
     let nginx = Nginx::start();
     let url = format!("http://127.0.0.1:{}/small", nginx.port);
     let folder = tempfile::tempdir().expect("a folder for temporary files");
     let times = folder.path().join("times");
-    let requests: u64 = sized(1_000, 5_000);
+    let requests: u64 = 5_000;
     let file = times.display().to_string();
     let load = ["ab", "-q", "-n", &requests.to_string(), "-c", "20", "-g", &file, &url];
     let recording = run_once(&[], &words(&load));

@@ -10,7 +10,7 @@ use crate::bundle::{checkout, command, sockscope, sockscope_says, stdout_of, wor
 
 #[test]
 fn root_situation_01_a_newcomer_asks_doctor_and_demo() {
-    let Some(situation) = Situation::live(1, When::Always, &[]) else { return };
+    let Some(situation) = Situation::live(1, When::InTheSuite, &[]) else { return };
     situation.answer(&Answer::from_text(&sockscope_says(&["doctor"])), |answer| {
         answer.says(&["Recording works here.", "held CAP_BPF"]);
         answer.is_silent_about(&["MISSING"]);
@@ -65,7 +65,7 @@ fn situation_23_a_researcher_opens_a_bundle_in_pyarrow() {
     assert_eq!(rows.lines().count() as u64, 1 + requests, "a row for each request: {rows}");
 }
 
-/// A Python that has this module.
+/// A Python that has this module; `SOCKSCOPE_PYTHON` can name one.
 fn python_with(module: &str) -> Option<String> {
     let given = std::env::var("SOCKSCOPE_PYTHON").ok();
     let pythons = given.into_iter().chain(["python3", "/usr/bin/python3"].map(str::to_owned));

@@ -7,7 +7,6 @@ use super::http_service::figure;
 use super::situation::{Situation, When, undisturbed};
 use crate::background::{Background, free_port};
 use crate::bundle::{Recording, checkout, command, run_once, stdout_of, words, workload};
-use crate::soak::sized;
 
 #[test]
 fn root_situation_06_the_jdks_server_and_client_stall_by_nagle() {
@@ -41,13 +40,16 @@ fn root_situation_06_the_jdks_server_and_client_stall_by_nagle() {
 #[test]
 fn root_situation_07_a_node_whose_event_loop_is_blocked() {
     const CLIENTS: f64 = 10.0;
-    let Some(situation) = Situation::live(7, When::Always, &["node"]) else { return };
+    let Some(situation) = Situation::live(7, When::InTheSuite, &["node"]) else { return };
     let script = path("blocked_loop.js");
     let port = free_port().to_string();
     let serve = words(&["node", &script, "server", &port]);
     let server = Background::start_until(&mut command(&serve), "-TERM", "listening on");
-    let recording = run_once(&[], &words(&["node", &script, "client", &port]));
-    let facts = recording.facts();
+    let (recording, facts) = undisturbed(|| {
+        let recording = run_once(&[], &words(&["node", &script, "client", &port]));
+        let facts = recording.facts();
+        (recording, facts)
+    });
     situation.report(&recording.dir(), |answer| {
         answer.part_says("verdict", &["head-of-line costs most"]);
         let who = format!("server (node, pid {})", server.pid());
@@ -114,7 +116,7 @@ fn recorded_once(program: &str, mode: &str) -> (Recording, (f64, String, String)
 
 #[test]
 fn root_situation_09_grpc_calls_in_turn_and_such_that_overlap() {
-    let Some(situation) = Situation::live(9, When::Always, &["python3:grpc"]) else { return };
+    let Some(situation) = Situation::live(9, When::InTheSuite, &["python3:grpc"]) else { return };
     let port = free_port().to_string();
     let program = |arguments: &[&str]| {
         let words = workload("situations/grpc_calls.py", arguments);
@@ -122,7 +124,7 @@ fn root_situation_09_grpc_calls_in_turn_and_such_that_overlap() {
     };
     let serve = program(&["server", "--port", &port, "--sleep-ms", "20"]);
     let server = Background::start_until(&mut command(&serve), "-TERM", "listening on");
-    let calls = sized("15", "40");
+    let calls = "40";
     let (recording, facts) = undisturbed(|| {
         let recording = run_once(&[], &program(&["client", "--port", &port, "--calls", calls]));
         let facts = recording.facts();
