@@ -30,9 +30,10 @@ fn root_situation_06_the_jdks_server_and_client_stall_by_nagle() {
         answer.part_says("why", &[&who, "Nagle's algorithm", "delayed acknowledgment"]);
         answer.part_says("fix", &[&who, "one call"]);
         assert_near("the stalls", answer.number_after("of the trace), "), 98.0);
+        // Linux delays an acknowledgment for 40 ms or more (TCP_DELACK_MIN); the rest is Java's own.
         let stalled_ms = answer.ms_after("costs most: ");
-        let waited_ms = figure(&facts, "waited_ms");
-        assert!((0.7 * waited_ms..1.05 * waited_ms).contains(&stalled_ms), "{facts}:\n{answer}");
+        let stalls_ms = 0.8 * 40.0 * 98.0..figure(&facts, "waited_ms");
+        assert!(stalls_ms.contains(&stalled_ms), "{facts}:\n{answer}");
         answer.is_silent_about(&["nothing wrong", "the path", "sent again", "slow-service:"]);
     });
 }

@@ -83,7 +83,7 @@ impl Drop for Situation {
 }
 
 /// How often a situation is recorded on a machine that is busy with others.
-const ATTEMPTS: usize = 4;
+const ATTEMPTS: usize = 6;
 
 /// Records until the verdict is not `late-wakeup`. Where other programs take the CPUs, this is a right verdict, and it
 /// hides the one that the situation is about.
