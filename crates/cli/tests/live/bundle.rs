@@ -67,6 +67,12 @@ impl Recording {
         self.folder.path().join("live.sockscope")
     }
 
+    /// Keeps the bundle after the test; returns it.
+    pub fn keep(&mut self) -> PathBuf {
+        self.folder.folder.disable_cleanup(true);
+        self.dir()
+    }
+
     /// The first line of its text report that has this label.
     pub fn line(&self, label: &str) -> String {
         let said = sockscope_says(&["report", &self.dir().display().to_string()]);

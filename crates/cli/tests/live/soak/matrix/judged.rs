@@ -65,6 +65,14 @@ impl Judged {
         }
     }
 
+    /// Keeps the trace of a cell that is wrong.
+    fn with_trace(mut self, mut recording: Recording) -> Self {
+        if !self.wrong.is_empty() {
+            self.wrong.push(format!("the trace stays in {}", recording.keep().display()));
+        }
+        self
+    }
+
     fn demand_verdict(&mut self, expected: &str) {
         if self.verdict != expected {
             self.wrong.push(format!("the verdict is {:?} and not {expected:?}", self.verdict));
@@ -132,7 +140,7 @@ pub fn cell(cell: &Cell, built: &Path) -> Judged {
         }
     }
     judge_requests(&mut judged, &recording, &facts);
-    judged
+    judged.with_trace(recording)
 }
 
 /// Records a healthy look-alike: nothing is found, and the verdict names no cause.
@@ -155,7 +163,7 @@ pub fn look_alike(shape: &LookAlike, built: &Path) -> Judged {
         judged.demand(is_named, || "the verdict does not say whose the time is".to_owned());
     }
     judge_requests(&mut judged, &recording, &facts);
-    judged
+    judged.with_trace(recording)
 }
 
 /// Whether callers waited long, as the documents say it of a verdict, by their own clocks. A loaded machine can do that.
