@@ -131,10 +131,10 @@ fn root_situation_20_redis_frozen_by_one_script() {
 /// Records a load, and a redis-cli with a long script meanwhile, whose process number comes too.
 fn frozen(port: &str) -> (Recording, u32) {
     let recorder = Recorder::start(&["--port", port], None);
-    let calls = sized("15000", "60000");
+    let calls = sized("8000", "60000");
     let load = ["redis-benchmark", "-p", port, "-c", "50", "-n", calls, "-t", "get"];
     let load = Background::kept(&mut command(&words(&load)), "-INT");
-    thread::sleep(Duration::from_millis(150));
+    thread::sleep(Duration::from_millis(100));
     let script = format!("for i = 1, {} do end return 1", sized(80_000_000, 300_000_000));
     let freeze = words(&["redis-cli", "-p", port, "EVAL", &script, "0"]);
     let freeze = Background::kept(&mut command(&freeze), "-TERM");

@@ -83,7 +83,9 @@ impl Drop for Situation {
 }
 
 /// How often a situation is recorded on a machine that is busy with others.
-const ATTEMPTS: usize = 6;
+fn attempts() -> usize {
+    soak::sized(3, 6)
+}
 
 /// Records until the verdict is not `late-wakeup`. Where other programs take the CPUs, this is a right verdict, and it
 /// hides the one that the situation is about.
@@ -91,7 +93,7 @@ pub fn undisturbed<T>(mut make: impl FnMut() -> (Recording, T)) -> (Recording, T
     for attempt in 1.. {
         let made = make();
         let verdict = made.0.line("verdict");
-        if !verdict.contains("late-wakeup") || attempt == ATTEMPTS {
+        if !verdict.contains("late-wakeup") || attempt == attempts() {
             return made;
         }
         eprintln!("recording once more, because others took the CPU: {verdict}");
