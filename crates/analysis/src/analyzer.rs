@@ -253,6 +253,10 @@ fn join(analysis: &mut Analysis, all: Vec<One>) {
         delays.add(one.analysis.connection.id, one.delays);
         analysis.connections.push(one.analysis);
     }
+    debug_assert!(
+        analysis.connections.is_sorted_by_key(|one| one.connection.id),
+        "connections are found by binary search"
+    );
     let connections = analysis.connections.iter();
     analysis.nesting = nest_requests(connections.map(|one| (&one.connection, &one.requests)));
     findings::find_across(analysis, &delays);

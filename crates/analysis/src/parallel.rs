@@ -14,7 +14,8 @@ pub(crate) fn map<T: Send, R: Send>(
     threads: NonZeroUsize,
     work: impl Fn(T) -> R + Sync,
 ) -> Vec<R> {
-    let threads = threads.get().min(items.len());
+    let count = items.len();
+    let threads = threads.get().min(count);
     if threads < 2 {
         return items.into_iter().map(work).collect();
     }
@@ -38,6 +39,7 @@ pub(crate) fn map<T: Send, R: Send>(
         done
     });
     done.sort_unstable_by_key(|(index, _)| *index);
+    debug_assert!(done.iter().map(|(index, _)| *index).eq(0..count), "each item is done once");
     done.into_iter().map(|(_, result)| result).collect()
 }
 

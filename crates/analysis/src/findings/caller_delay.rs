@@ -81,6 +81,10 @@ pub(super) fn of_requests(requests: &Requests, holds: &[FlowHolds]) -> Vec<Delay
             for hold in within.take_while(|hold| hold.interval.start_ns < window.end_ns) {
                 let start_ns = hold.interval.start_ns.max(window.start_ns);
                 let interval = Interval::new(start_ns, hold.interval.end_ns.min(window.end_ns));
+                debug_assert!(
+                    (request.asked_ns..=request.ended_ns).contains(&interval.end_ns),
+                    "a delay is outside of its request"
+                );
                 let delay =
                     Delay { id: *id, direction: *direction, index, interval, thread: hold.thread };
                 delays.extend((interval.duration_ns() > 0).then_some(delay));

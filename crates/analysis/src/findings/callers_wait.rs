@@ -218,6 +218,7 @@ impl Group<'_> {
         let requests = self.requests();
         let worst = requests.iter().max_by_key(|one| (one.waited_ns, Reverse(one.id)))?;
         let waited_ns = requests.iter().map(|one| one.waited_ns).fold(0, u64::saturating_add);
+        debug_assert!(waited_ns <= self.all_ns, "the cause's part is more than all waits");
         let connections: BTreeSet<ConnectionId> =
             requests.iter().map(|one| one.id.connection).collect();
         let own = self.own_findings();
@@ -289,6 +290,7 @@ impl Group<'_> {
         }
         let requests = sums.into_iter().filter_map(|(id, waited_ns)| {
             let total_ns = self.analysis.request(id)?.total_ns()?;
+            debug_assert!(waited_ns <= total_ns, "parts of a request are longer than it");
             Some(Worst { id, waited_ns, total_ns })
         });
         requests.collect()

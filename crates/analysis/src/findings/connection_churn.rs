@@ -235,6 +235,7 @@ fn again<'a>(openings: &[&'a Opening]) -> Vec<Again<'a>> {
         if let Some(((closed_ns, closed_by), before)) = free.pop()
             && asked_ns - closed_ns <= CLOSED_NS_MAX
         {
+            debug_assert_ne!(before.id, opening.id, "a connection is not its own predecessor");
             again.push(Again { before, opening, closed_ns, closed_by });
         }
     }
@@ -248,8 +249,11 @@ impl Waits {
         let connections = again.iter().filter_map(|one| of(analysis, one.opening.id));
         let requests = connections.flat_map(|one| &one.requests.list);
         let requests_ns = requests.filter_map(Request::total_ns).fold(0, u64::saturating_add);
-        let handshakes_ns = handshakes.iter().map(|one| one.duration_ns()).collect();
-        Self { handshakes: Intervals::union_of(handshakes), handshakes_ns, requests_ns }
+        let handshakes_ns: Vec<u64> = handshakes.iter().map(|one| one.duration_ns()).collect();
+        let handshakes = Intervals::union_of(handshakes);
+        let sum_ns = handshakes_ns.iter().copied().fold(0, u64::saturating_add);
+        debug_assert!(handshakes.total_ns() <= sum_ns, "a union is longer than its parts");
+        Self { handshakes, handshakes_ns, requests_ns }
     }
 }
 
