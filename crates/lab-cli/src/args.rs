@@ -129,8 +129,8 @@ pub struct LabLink {
     /// How the queue drops packets: drop-tail or codel
     #[arg(long, value_name = "NAME", default_value = "drop-tail")]
     pub discipline: Discipline,
-    /// Packets that the line drops: 1%, every:100, or gilbert:P,R[,BAD[,GOOD]] (probabilities to enter and to leave
-    /// the bad state, and of a drop in the bad and in the good one)
+    /// Packets that the line drops: 1%, every:100, or gilbert:P,R,BAD,GOOD (probabilities to enter and to leave the bad
+    /// state, and of a drop in the bad and in the good one; the last two may be left out)
     #[arg(long, value_name = "MODEL", default_value = "0%")]
     pub loss: LossModel,
     /// Packets that are held back so that others overtake them, and for how long, as 1%:5ms

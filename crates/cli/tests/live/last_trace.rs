@@ -34,7 +34,7 @@ fn root_the_trace_of_a_run_is_there_for_the_next_commands() {
         let report = with_state(state.path(), &["report"], &[]);
         // Without the ends of lines.
         let text = stdout_of(&report).split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(text.contains(&command.join(" ")), "{text}");
+        assert!(text.contains(&format!("split_calls.py --calls {calls}")), "{text}");
         assert!(
             stderr_of(&report).contains("sockscope: the last trace, "),
             "{}",

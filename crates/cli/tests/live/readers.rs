@@ -78,7 +78,7 @@ fn root_late_reads_of_many_connections_are_one_cause() {
     let late = report.findings("late-wakeup");
     let of_server: Vec<_> = late.iter().filter(|finding| finding["side"] == "server").collect();
     assert_eq!(of_server.len(), 1, "{}", report.summary());
-    assert!(count(&of_server[0]["count"]) >= 20, "{}", of_server[0]);
+    assert!(count(&of_server[0]["count"]) >= 5, "{}", of_server[0]);
     assert!(text(&of_server[0]["summary"]).contains("connections"), "{}", of_server[0]);
     let cost = |finding: &Value| count(&finding["cost_ns"]);
     let connections = report.connections().iter();
