@@ -11,7 +11,7 @@ use crate::{FindingId, Request, Requests, SeenEnds};
 
 /// Data of one flow was kept back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Hold {
+pub(super) struct HeldInterval {
     pub interval: Interval,
     /// The thread that kept it; 0 where none did, or where that is unknown.
     pub thread: u32,
@@ -22,13 +22,13 @@ pub(super) struct Hold {
 pub(super) struct FlowHolds {
     pub id: FindingId,
     pub direction: Direction,
-    pub holds: Vec<Hold>,
+    pub holds: Vec<HeldInterval>,
 }
 
 impl FlowHolds {
     /// Of a cause that is no thread's.
     pub(super) fn of_times(id: FindingId, direction: Direction, times: &Intervals) -> Self {
-        let holds = times.iter().map(|interval| Hold { interval, thread: 0 }).collect();
+        let holds = times.iter().map(|interval| HeldInterval { interval, thread: 0 }).collect();
         Self { id, direction, holds }
     }
 }

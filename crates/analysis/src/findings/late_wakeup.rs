@@ -6,7 +6,7 @@
 
 use sockscope_record::Point;
 
-use super::caller_delay::{FlowHolds, Hold};
+use super::caller_delay::{FlowHolds, HeldInterval};
 use super::facts::FlowFacts;
 use super::intervals::Interval;
 use super::phrasing;
@@ -60,7 +60,7 @@ pub(super) fn holds(facts: &FlowFacts<'_>) -> FlowHolds {
     let holds = waits.filter(|wait| wait.duration_ns() >= READ_WAIT_NS_MIN).map(|wait| {
         let read = reads.partition_point(|read| read.at_ns < wait.end_ns);
         let thread = reads.get(read).map_or(0, |read| read.thread);
-        Hold { interval: Interval::new(wait.start_ns, wait.end_ns), thread }
+        HeldInterval { interval: Interval::new(wait.start_ns, wait.end_ns), thread }
     });
     let direction = facts.view.direction;
     FlowHolds { id: FindingId::LateWakeup, direction, holds: holds.collect() }

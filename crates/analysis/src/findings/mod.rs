@@ -93,8 +93,10 @@ pub(crate) fn find(view: &ConnectionView<'_>) -> (Vec<Finding>, Vec<Delay>) {
     let (mut findings, mut delays) = (Vec::new(), Vec::new());
     for flow in &view.flows {
         let facts = FlowFacts::new(view, flow);
-        findings.extend(of_flow(view, &facts, &opening));
-        delays.extend(delays_of(view, &facts));
+        let found = of_flow(view, &facts, &opening);
+        let is_queued_elsewhere = found.iter().any(|one| one.id == FindingId::NetworkQueue);
+        delays.extend(delays_of(view, &facts, is_queued_elsewhere));
+        findings.extend(found);
     }
     findings.extend(of_opening);
     findings
@@ -106,13 +108,18 @@ pub(crate) fn find(view: &ConnectionView<'_>) -> (Vec<Finding>, Vec<Delay>) {
     (findings, delays)
 }
 
-/// The parts of the requests in which a cause kept data of the flow back.
-fn delays_of(view: &ConnectionView<'_>, facts: &FlowFacts<'_>) -> Vec<Delay> {
+/// The parts of the requests in which a cause kept data of the flow back. A queue in the network
+/// explains a full congestion window.
+fn delays_of(
+    view: &ConnectionView<'_>,
+    facts: &FlowFacts<'_>,
+    is_queued_elsewhere: bool,
+) -> Vec<Delay> {
     if view.requests.list.is_empty() {
         return Vec::new();
     }
     let mut holds = vec![late_wakeup::holds(facts), slow_reader::holds(facts)];
-    if view.store.connection.protocol == Protocol::Tcp && network_queue::find(facts).is_none() {
+    if view.store.connection.protocol == Protocol::Tcp && !is_queued_elsewhere {
         holds.push(congestion_limited::holds(facts));
     }
     caller_delay::of_requests(view.requests, &holds)

@@ -8,7 +8,7 @@
 
 use sockscope_record::{Hold, Point};
 
-use super::caller_delay::{self, FlowHolds};
+use super::caller_delay::{FlowHolds, HeldInterval};
 use super::facts::FlowFacts;
 use super::holds::held_by;
 use super::intervals::{Interval, Intervals};
@@ -78,12 +78,12 @@ pub(super) fn holds(facts: &FlowFacts<'_>) -> FlowHolds {
     let closed = held_by(&facts.holds, Hold::Rwnd);
     let holds = facts.read_waits.iter().filter_map(|wait| {
         let away_ns = away_ns(facts, wait, &closed)?;
-        // Who accepted the connection late may have had no CPU: that is in no reader's account.
+        // A process that accepts late may have had no CPU, which is in no account of a reader.
         if is_first_read(facts, wait) && away_ns < Request::LONG_NS {
             return None;
         }
         let interval = Interval::new(wait.since_ns, wait.since_ns.saturating_add(away_ns));
-        Some(caller_delay::Hold { interval, thread: wait.thread })
+        Some(HeldInterval { interval, thread: wait.thread })
     });
     let direction = facts.view.direction;
     FlowHolds { id: FindingId::SlowReader, direction, holds: holds.collect() }
