@@ -66,7 +66,7 @@ fn schema(report: &Report<'_>) -> SchemaRef {
     Arc::new(Schema::new_with_metadata(fields, facts))
 }
 
-/// What the schema says of a column.
+/// The schema of a column.
 struct Column {
     name: &'static str,
     of: DataType,

@@ -33,10 +33,10 @@ impl Format for Text {
         if !report.options.full {
             return Ok(short_report::write(report, &mut page)?);
         }
-        header::write(report, &mut page)?;
+        let lead = header::write(report, &mut page)?;
         totals::write(report, totals::SERVERS_MAX, &mut page)?;
         request_tree::write(report, &mut page)?;
-        let lead = header::lead(report).map(|lead| lead.connection);
+        let lead = lead.map(|lead| lead.connection);
         let ranked = order::by_importance(report, lead);
         let (detailed, rest) = ranked.split_at(ranked.len().min(report.options.detailed));
         for connection in detailed {

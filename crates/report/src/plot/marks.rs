@@ -31,7 +31,7 @@ pub(super) struct Marks {
 /// The findings of one rule.
 struct Row {
     ink: Ink,
-    /// As `late-wakeup 5× (16.1 ms)`: what they are in the whole trace.
+    /// As `late-wakeup 5× (16.1 ms)`: number and cost in the whole trace.
     words: String,
     /// Within the interval, by start.
     times: Vec<(u64, u64)>,

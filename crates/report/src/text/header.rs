@@ -23,13 +23,17 @@ use crate::order::{
 };
 use crate::waits::{self, Waits};
 
-pub(super) fn write(report: &Report<'_>, page: &mut Page<'_>) -> io::Result<()> {
+/// Writes head, verdict and cautions; gives the connection that the verdict names.
+pub(super) fn write(report: &Report<'_>, page: &mut Page<'_>) -> io::Result<Option<Lead>> {
     write_origin(report, page)?;
     write_trace(report, page)?;
     recorded::write(report, page)?;
     page.blank()?;
-    write_verdict(report, page)?;
-    write_cautions(report, page)
+    let (totals, verdict) = verdict(report);
+    let lead = lead(report, verdict.map(|verdict| &totals[verdict]));
+    write_verdict(report, (totals, verdict), page)?;
+    write_cautions(report, page)?;
+    Ok(lead)
 }
 
 fn write_origin(report: &Report<'_>, page: &mut Page<'_>) -> io::Result<()> {
@@ -60,7 +64,7 @@ fn write_origin(report: &Report<'_>, page: &mut Page<'_>) -> io::Result<()> {
 const COMMAND_CHARS_MAX: usize = 240;
 const COMMAND_END_CHARS: usize = 60;
 
-/// What stands for the characters that a short report leaves out of a command.
+/// Stands for the characters that a short report leaves out of a command.
 const LEFT_OUT: &str = " [...] ";
 
 /// A command of which a long middle is left out, so that the verdict stays near the top of a short report. Its begin
@@ -130,8 +134,8 @@ fn missed(facts: &TraceFacts) -> String {
 /// A place with so many times the cost of the verdict is named with it.
 const ELSEWHERE_TIMES_MIN: u64 = 10;
 
-/// The findings by rule, and the position of the one that is the verdict. There is no such one where callers waited
-/// long, and the answering programs had [`ELSEWHERE_TIMES_MIN`] times its cost of that. Its cure would not be felt.
+/// The findings by rule, and the position of the verdict among them. No finding is the verdict where the answering
+/// programs had [`ELSEWHERE_TIMES_MIN`] times its cost of a long wait: no caller would notice its repair.
 fn verdict<'a>(report: &Report<'a>) -> (Vec<FindingTotal<'a>>, Option<usize>) {
     let (totals, verdict) = order::verdict(report);
     let is_of_callers = |id| matches!(id, FindingId::NPlusOne | FindingId::HeadOfLine);
@@ -147,8 +151,11 @@ fn verdict<'a>(report: &Report<'a>) -> (Vec<FindingTotal<'a>>, Option<usize>) {
     (totals, verdict)
 }
 
-fn write_verdict(report: &Report<'_>, page: &mut Page<'_>) -> io::Result<()> {
-    let (mut totals, verdict) = verdict(report);
+fn write_verdict(
+    report: &Report<'_>,
+    (mut totals, verdict): (Vec<FindingTotal<'_>>, Option<usize>),
+    page: &mut Page<'_>,
+) -> io::Result<()> {
     let Some(verdict) = verdict else {
         if let Some(dropped) = Dropped::of(report) {
             page.labelled("verdict", &dropped.words(report, page), Tone::Bad)?;
@@ -270,9 +277,7 @@ pub(super) struct Lead {
 }
 
 /// The connection that the verdict names.
-pub(super) fn lead(report: &Report<'_>) -> Option<Lead> {
-    let (totals, verdict) = verdict(report);
-    let found = verdict.map(|verdict| &totals[verdict]);
+fn lead(report: &Report<'_>, found: Option<&FindingTotal<'_>>) -> Option<Lead> {
     let flow = found.filter(|total| !is_wait(total)).map(|total| total.worst.flow);
     let found = found.map(|total| total.worst_in);
     let dropped = || Dropped::of(report).map(|dropped| dropped.connection);
@@ -659,7 +664,7 @@ fn elsewhere(report: &Report<'_>, verdict_ns: u64, page: &Page<'_>) -> Option<St
     (verdict_ns > 0 && ns / ELSEWHERE_TIMES_MIN >= verdict_ns).then(|| {
         let (most, total) = (page.time(ns), page.time(total_ns));
         format!(
-            "of all connections together, bytes were for {most} of {total} in {} ({}).",
+            "of all connections together, bytes were in {} ({}) for {most} of {total}.",
             place_name(part.name(), is_all_udp(report)),
             meaning(part)
         )

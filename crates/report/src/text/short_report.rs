@@ -41,8 +41,7 @@ impl Piece {
 }
 
 pub(super) fn write(report: &Report<'_>, page: &mut Page<'_>) -> io::Result<()> {
-    header::write(report, page)?;
-    let lead = header::lead(report);
+    let lead = header::write(report, page)?;
     let ranked = order::by_importance(report, lead.map(|lead| lead.connection));
     let shown = ranked.first().copied();
     let end = Piece::of(report, |page| write_end(report, ranked.len(), page))?;

@@ -181,8 +181,8 @@ fn a_place_with_ten_times_what_the_verdict_cost_is_named_beside_it() {
         said.replace("\n         ", " ")
     };
     let long = with(1_000_000_000);
-    let line = "\nbut      of all connections together, bytes were for 1.01 s of 1.11 s in \
-                receive_queue.wakeup (reader waits for a CPU).";
+    let line = "\nbut      of all connections together, bytes were in receive_queue.wakeup (reader waits \
+                for a CPU) for 1.01 s of 1.11 s.";
     assert!(long.contains(line), "{long}");
     assert!(!with(900_000_000).contains("\nbut"));
 }
