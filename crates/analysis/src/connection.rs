@@ -26,7 +26,7 @@ struct FlowResult {
     unknown_ns: [Vec<Range>; 8],
 }
 
-/// What is known of one connection, and the parts of its requests in which a cause kept data back.
+/// The analysis of one connection, and the parts of its requests in which a cause kept data back.
 pub(crate) fn analyze_connection(
     store: &ConnectionStore,
     losses: &Losses,

@@ -5,7 +5,7 @@ use std::panic::resume_unwind;
 use std::sync::{Mutex, PoisonError};
 use std::thread::{Builder, scope};
 
-/// What `work` makes of each item, in the order of the items. Each thread takes the next item when it has done one,
+/// The results of `work`, in the order of the items. Each thread takes the next item when it has done one,
 /// and drops nothing later than that: at most `threads` items are in work.
 ///
 /// Where the system refuses a thread, the others do its part.

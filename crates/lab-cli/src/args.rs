@@ -123,10 +123,10 @@ pub struct LabLink {
     /// A file with the times in milliseconds at which the line can send 1,500 bytes, in place of a rate
     #[arg(long, value_name = "FILE", conflicts_with = "rate")]
     pub trace: Option<PathBuf>,
-    /// What may wait for the line: packets as 100p, or bytes as 64kb
+    /// Length of the queue before the line: packets as 100p, or bytes as 64kb
     #[arg(long, value_name = "SIZE", default_value = "1000p")]
     pub queue: Capacity,
-    /// How the queue drops packets: drop-tail or codel
+    /// Discipline of the queue: drop-tail or codel
     #[arg(long, value_name = "NAME", default_value = "drop-tail")]
     pub discipline: Discipline,
     /// Packets that the line drops: 1%, every:100, or gilbert:P,R,BAD,GOOD (probabilities to enter and to leave the bad
@@ -157,7 +157,7 @@ pub struct LabLink {
     /// A command for the other end, run by sh; it has the address 198.18.0.2
     #[arg(long, value_name = "COMMAND")]
     pub server: Option<String>,
-    /// What the wire did, as JSON, into this file
+    /// Write the counts and times of the wire as JSON into this file
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
     /// The command; it has the address 198.18.0.1

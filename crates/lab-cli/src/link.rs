@@ -175,7 +175,7 @@ fn exit_code(status: ExitStatus) -> u8 {
     code.and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX)
 }
 
-/// What the wire did.
+/// The counts and times of the wire.
 struct Report<'a> {
     seed: u64,
     settings: &'a [Settings; 2],

@@ -1,4 +1,4 @@
-//! Why a link cannot be made, or its settings not be understood.
+//! Errors of a link and of its settings.
 
 use std::io;
 
@@ -8,9 +8,9 @@ pub enum Error {
     /// The kernel refused something.
     #[error("cannot {what}: {cause}")]
     Refused {
-        /// As `open a TUN device`.
+        /// The action, as `open a TUN device`.
         what: &'static str,
-        /// What the kernel said.
+        /// The kernel's error.
         cause: io::Error,
     },
     /// A command that cannot be started.
@@ -18,7 +18,7 @@ pub enum Error {
     Start {
         /// Its name.
         program: String,
-        /// What the kernel said.
+        /// The kernel's error.
         cause: io::Error,
     },
     /// A thread of the link panicked.
@@ -32,7 +32,7 @@ pub enum SettingsError {
     /// A number that is missing or has no known unit.
     #[error("{text:?} is no {kind}; write it as {example}")]
     Quantity {
-        /// What was given.
+        /// The text given.
         text: String,
         /// As `time`.
         kind: &'static str,
@@ -42,7 +42,7 @@ pub enum SettingsError {
     /// A word that no setting has.
     #[error("{text:?} is no {kind}; there are {known}")]
     Word {
-        /// What was given.
+        /// The text given.
         text: String,
         /// As `loss model`.
         kind: &'static str,

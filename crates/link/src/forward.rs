@@ -24,16 +24,16 @@ const SPIN_NS: u64 = 150_000;
 /// Without a packet the loop looks so often whether it is to end.
 const LOOK_NS: u64 = 50_000_000;
 
-/// What one direction did.
+/// The counts and times of one direction.
 #[derive(Debug, Clone)]
 pub struct Ended {
-    /// What became of its packets.
+    /// Its packets by their end.
     pub counts: Counts,
     /// Packets that were still inside.
     pub inside: u64,
     /// Packets that the receiving device refused.
     pub refused: u64,
-    /// How much later than planned packets left.
+    /// The lateness of its packets.
     pub lateness: Lateness,
 }
 

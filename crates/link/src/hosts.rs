@@ -24,7 +24,7 @@ const CLIENT: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
 const SERVER: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 2);
 const PREFIX_BITS: u8 = 24;
 const DEVICE: &str = "link0";
-/// What the device holds until the link takes it: the queue that is measured is that of the wire.
+/// Packets that the device holds until the link takes them. So many that the queue is the wire's, not the device's.
 const QUEUE_PACKETS: libc::c_int = 10_000;
 
 /// An end of the link.

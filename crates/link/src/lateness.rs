@@ -1,11 +1,11 @@
-//! How late packets leave a wire, as a histogram.
+//! The lateness of packets that leave a wire, as a histogram.
 
 /// Buckets of each power of two: a value is known to 1/32 of itself.
 const STEPS: u64 = 32;
 const STEP_BITS: u32 = STEPS.ilog2();
 const BUCKETS: usize = (64 - STEP_BITS as usize + 1) * STEPS as usize;
 
-/// How much later than planned packets left, in nanoseconds. Percentiles are exact to about 3 %.
+/// The time from the planned departure of a packet to its real one, in nanoseconds. Percentiles are exact to about 3 %.
 #[derive(Debug, Clone)]
 pub struct Lateness {
     counts: Vec<u64>,

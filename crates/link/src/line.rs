@@ -1,4 +1,4 @@
-//! When a line can send: without limit, at a rate, or at the times of a trace.
+//! The transmitter of a wire: without limit, at a rate, or at the times of a trace.
 
 use crate::opportunities::Opportunities;
 use crate::quantity::Bandwidth;
@@ -7,7 +7,7 @@ use crate::settings::Settings;
 /// Bytes that one opportunity sends: an Ethernet MTU, as in the traces of Mahimahi (Netravali et al., USENIX ATC 2015).
 const OPPORTUNITY_BYTES: u64 = 1_500;
 
-/// What sends packets one after the other.
+/// The transmitter of a wire: it sends packets one after the other.
 #[derive(Debug, Clone)]
 pub(crate) enum Line {
     /// Every packet at once.

@@ -1,4 +1,4 @@
-//! Which packets a line drops.
+//! The loss model of a line, with its state.
 
 use crate::random::{Choice, Random};
 use crate::settings::LossModel;

@@ -5,7 +5,7 @@ use rand_pcg::Pcg32;
 
 use crate::quantity::Share;
 
-/// What a choice is about: each has a generator of its own.
+/// The subject of a choice: each has a generator of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u64)]
 pub(crate) enum Choice {

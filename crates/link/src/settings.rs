@@ -1,4 +1,4 @@
-//! What one direction of a wire does to packets.
+//! The settings of one direction of a wire.
 
 use std::fmt;
 use std::str::FromStr;
@@ -18,21 +18,21 @@ pub struct Settings {
     pub rate: Option<Bandwidth>,
     /// Times at which the line can send, in place of a rate.
     pub trace: Option<Opportunities>,
-    /// What may wait for the line.
+    /// Length of the queue before the line.
     pub capacity: Capacity,
-    /// Which of the waiting packets are dropped.
+    /// Discipline of that queue.
     pub discipline: Discipline,
     /// Packets dropped on the line.
     pub loss: LossModel,
     /// Packets that later ones overtake.
     pub reordering: Option<Reordering>,
-    /// How many packets arrive twice.
+    /// Share of the packets that arrive twice.
     pub duplicates: Share,
-    /// In how many packets one bit of the data behind the IP header is inverted.
+    /// Share of the packets in which one bit of the data behind the IP header is inverted.
     pub damage: Share,
 }
 
-/// What the queue in front of a line holds, the packet in transmission not counted.
+/// The length of the queue before a line, without the packet in transmission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Capacity {
     /// So many packets.
@@ -41,7 +41,7 @@ pub enum Capacity {
     Bytes(u64),
 }
 
-/// How a queue drops packets.
+/// The discipline of a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Discipline {
     /// The arriving packet, when the queue is full.
@@ -51,7 +51,7 @@ pub enum Discipline {
     CoDel,
 }
 
-/// Which packets the line drops.
+/// The loss model of the line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum LossModel {
     /// None.
@@ -77,9 +77,9 @@ pub enum LossModel {
 /// Packets that are held back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reordering {
-    /// How many.
+    /// Their share of all packets.
     pub share: Share,
-    /// How much longer these take; packets behind them may overtake them.
+    /// The additional delay, in which packets behind them may overtake them.
     pub by: Interval,
 }
 

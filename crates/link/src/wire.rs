@@ -16,7 +16,7 @@ use crate::settings::{Capacity, Discipline, Settings};
 /// An IP packet.
 pub type Packet = Vec<u8>;
 
-/// What became of the packets of one direction.
+/// The packets of one direction by their end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
     /// Packets that entered.
@@ -71,7 +71,7 @@ struct Choices {
     jitter: Random,
 }
 
-/// What was chosen for a packet when it entered.
+/// The choices for a packet, made when it entered.
 #[derive(Debug, Clone, Copy)]
 struct Chosen {
     is_lost: bool,

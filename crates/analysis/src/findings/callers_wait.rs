@@ -27,7 +27,7 @@ const LONG_DIVISOR: u64 = 2;
 /// A CPU that is short makes both ways late, each by half of what the rule asks for.
 const WAY_DIVISOR: u64 = 2;
 
-/// Who has to change: a process, or of one that was not seen its host.
+/// The process that has to change, or its host where no process was seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Party {
     Process(u32),
@@ -113,7 +113,7 @@ pub(super) fn find(analysis: &Analysis, delays: &Delays, line: &HeadOfLine) -> C
     found
 }
 
-/// What callers waited for all requests of each process, by its side.
+/// The time that callers waited for all requests of each process, by its side.
 fn waits(analysis: &Analysis) -> BTreeMap<(Side, Party), u64> {
     let mut waits: BTreeMap<(Side, Party), u64> = BTreeMap::new();
     for one in analysis.connections.iter().filter(|one| !one.requests.list.is_empty()) {
@@ -191,7 +191,7 @@ fn unions<K: Ord>(times: BTreeMap<K, Vec<Interval>>) -> BTreeMap<K, Intervals> {
     times.into_iter().map(|(key, times)| (key, Intervals::union_of(times))).collect()
 }
 
-/// What one cause cost the callers of one process.
+/// The cost of one cause for the callers of one process.
 struct Group<'a> {
     analysis: &'a Analysis,
     line: &'a HeadOfLine,
@@ -201,7 +201,7 @@ struct Group<'a> {
     waited: Vec<Waited>,
     /// The same cause on these connections, the other side's part included.
     both_ways_ns: u64,
-    /// What they waited in all.
+    /// The whole wait of these callers.
     all_ns: u64,
 }
 

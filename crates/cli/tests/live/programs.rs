@@ -8,7 +8,7 @@ use crate::report::{bytes, count, programs, text};
 use crate::servers::{Nginx, Postgres, Redis};
 use crate::turn;
 
-/// What the answer of PostgreSQL has at least.
+/// The least size of an answer of PostgreSQL.
 const ANSWER_BYTES: u64 = 100_000;
 
 #[test]

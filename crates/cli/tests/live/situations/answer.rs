@@ -161,7 +161,7 @@ fn ms(number: &str, unit: &str) -> Option<f64> {
     Some(number.parse::<f64>().ok()? * unit_ms)
 }
 
-/// What a report says is what the workload measured, with so much between them as a busy machine needs.
+/// A report agrees with the workload's own measurement, within the margin of a busy machine.
 pub fn assert_near(what: &str, said: f64, measured: f64) {
     const SHARE: f64 = 0.2;
     let is_near = (said - measured).abs() <= SHARE * measured.abs();

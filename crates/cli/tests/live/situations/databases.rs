@@ -52,7 +52,7 @@ struct Page {
     recording: Recording,
     /// Of the web server.
     pid: u32,
-    /// What its questions took by its own clock.
+    /// The times of its questions by its own clock.
     queries_ms: f64,
 }
 

@@ -12,7 +12,7 @@ use crate::report::count;
 use crate::servers::Nginx;
 use crate::soak::sized;
 
-/// What a report of a slow program must not blame.
+/// Words that blame something else than a slow program.
 const OF_THE_PATH: [&str; 6] =
     ["nothing wrong", "sent again", "retransmi", "loses packets", "interface", "network-queue"];
 

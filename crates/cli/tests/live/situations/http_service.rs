@@ -62,7 +62,7 @@ pub fn curl_words(url: &str, seconds_max: &str) -> Vec<String> {
     words(&["sh", "-c", &ask])
 }
 
-/// What curl printed, in milliseconds.
+/// The time that curl printed, in milliseconds.
 pub fn curl_ms(recording: &Recording) -> f64 {
     let line = recording.said.lines().next_back().unwrap_or_default();
     let seconds: f64 = line.trim().parse().unwrap_or_else(|_| panic!("curl said {line:?}"));

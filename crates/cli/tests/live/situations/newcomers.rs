@@ -26,7 +26,7 @@ fn root_situation_01_a_newcomer_asks_doctor_and_demo() {
     });
 }
 
-/// What a researcher asks for in a first cell.
+/// The first cell of a researcher's notebook.
 const RESEARCH: &str = "
 import json, sys
 import pyarrow.ipc as ipc

@@ -1,4 +1,4 @@
-//! What the scheduler says of how long processes waited for a CPU: `schedstat` of each thread (proc(5)).
+//! The time that processes waited for a CPU, by the scheduler: `schedstat` of each thread (proc(5)).
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -105,7 +105,7 @@ fn root_situation_08_go_with_three_troubles() {
     });
 }
 
-/// What the client took, in milliseconds, and the processes of server and client.
+/// The time of the client in milliseconds, and the processes of server and client.
 fn recorded_once(program: &str, mode: &str) -> (Recording, (f64, String, String)) {
     let address = format!("127.0.0.1:{}", free_port());
     let serve = words(&[program, "server", mode, &address]);

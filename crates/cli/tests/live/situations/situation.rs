@@ -82,7 +82,7 @@ impl Drop for Situation {
     }
 }
 
-/// How often a situation is recorded on a machine that is busy with others.
+/// Recordings of a situation, at most, on a machine that is busy with others.
 fn attempts() -> usize {
     soak::sized(3, 6)
 }

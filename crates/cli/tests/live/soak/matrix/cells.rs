@@ -12,7 +12,7 @@ pub struct Cell {
     pub side: &'static str,
     /// Whether the finding names the process: the cause of some is no program's.
     pub names_process: bool,
-    /// What of the finding the workload measured too.
+    /// The number of the finding that the workload measured too.
     pub measure: Measure,
     /// Runs with the short form too.
     pub is_smoke: bool,
@@ -127,7 +127,7 @@ pub const ALL: &[Cell] = &[
     cell("accept-queue", "go", "accept-queue-full", "server", Cost),
     cell("accept-queue", "nginx", "accept-queue-full", "server", Cost),
     cell("accept-queue", "redis", "accept-queue-full", "server", Cost),
-    // Which of its processes listens is not recorded.
+    // The process that listens is not recorded.
     anonymous("accept-queue", "postgres", "accept-queue-full", "server", Cost),
     anonymous("refused", "c", "connection-refused", "server", Count),
     anonymous("refused", "threads", "connection-refused", "server", Count),

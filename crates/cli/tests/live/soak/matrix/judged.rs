@@ -15,7 +15,7 @@ use crate::report::{count, text};
 const TOLERANCE: f64 = 0.2;
 /// A wait also by so many nanoseconds: the caller reads its clock outside of the calls.
 const TOLERANCE_NS: u64 = 200_000;
-/// How often a cell is recorded before missed records count against it.
+/// Recordings of a cell before missed records count against it.
 const ATTEMPTS: u32 = 3;
 
 /// How the verdict begins where callers waited long, and no rule knows why.
@@ -40,7 +40,7 @@ pub struct Judged {
     pub requests: usize,
     /// Waits that the report has as a request, which took another time.
     pub requests_off: usize,
-    /// What is wrong, in words.
+    /// The faults, in words.
     pub wrong: Vec<String>,
 }
 

@@ -8,7 +8,7 @@ pub struct LookAlike {
     pub shape: &'static str,
     /// The server.
     pub server: &'static str,
-    /// How the verdict begins.
+    /// The begin of the verdict.
     pub verdict: &'static str,
     /// Who has the time of the callers, where the verdict says so.
     pub whose: Option<&'static str>,

@@ -108,7 +108,7 @@ impl Built {
     }
 }
 
-/// How many cells are right.
+/// The number of cells that are right.
 struct Shares {
     since: Instant,
     right: usize,
