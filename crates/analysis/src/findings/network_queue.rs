@@ -2,7 +2,8 @@
 //!
 //! What a packet takes from the driver of one host (point 4) to the input of the other (point 5) has a part that is the
 //! path's, the least that was seen, and what is above it. Above it is a queue where it stays for long, and rose packet
-//! by packet, as the packets wait for each other. A path that changes, or stops for a while, delays a packet at once.
+//! by packet, as the packets wait for each other. A path that changes, or stops for a while, delays a packet at once: that
+//! much is not the queue's until the packets take less again.
 //!
 //! While it fires, the full windows and buffers of both hosts are its effect and not reported again.
 
@@ -25,7 +26,7 @@ const STANDING_INTERVAL_NS: u64 = 100_000_000;
 /// A queue that delayed fewer packets than this was a burst.
 const DELAYED_MIN: usize = 20;
 
-/// One packet adds at most this part of the delay that a queue reaches.
+/// One packet adds at most this part of the delay that a queue reaches. What adds more is a jump of the path.
 const STEP_DIVISOR: u64 = 2;
 
 /// Less than a fifth of the busy time would gain little.
@@ -40,6 +41,8 @@ struct Transit {
     excess_ns: u64,
     /// How much more than that of the packet before, or 0.
     step_ns: u64,
+    /// The part of the excess that rose packet by packet.
+    queued_ns: u64,
     offset: u64,
 }
 
@@ -47,15 +50,18 @@ pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
     if !facts.view.store.connection.both_ends_here || !is_wire_slow(facts) {
         return None;
     }
-    let (base_ns, transits) = transits(facts.view.flow())?;
+    let (base_ns, mut transits) = transits(facts.view.flow())?;
+    for run in transits.chunk_by_mut(|a, b| is_long(a.excess_ns) && is_long(b.excess_ns)) {
+        take_off_jumps(run);
+    }
     let standing: Vec<&[Transit]> = transits
-        .chunk_by(|a, b| is_above(a) && is_above(b))
+        .chunk_by(|a, b| is_long(a.queued_ns) && is_long(b.queued_ns))
         .filter(|run| is_standing(run))
         .collect();
     let queued = || standing.iter().copied().flatten();
-    let waits = queued().map(|one| Interval::new(one.left_ns + base_ns, one.arrived_ns));
+    let waits = queued().map(|one| Interval::new(one.arrived_ns - one.queued_ns, one.arrived_ns));
     let costs = Intervals::union_of(waits).without(&facts.doubt.of_network());
-    let delayed: Vec<u64> = queued().map(|one| one.excess_ns).collect();
+    let delayed: Vec<u64> = queued().map(|one| one.queued_ns).collect();
     if !facts.is_share_of_busy(costs.total_ns(), SHARE_PERCENT_MIN) {
         return None;
     }
@@ -89,19 +95,32 @@ fn is_wire_slow(facts: &FlowFacts<'_>) -> bool {
     delays.is_none_or(|delays| delays.max - delays.min >= STANDING_DELAY_NS)
 }
 
-fn is_above(one: &Transit) -> bool {
-    one.excess_ns >= STANDING_DELAY_NS
+fn is_long(delay_ns: u64) -> bool {
+    delay_ns >= STANDING_DELAY_NS
+}
+
+/// The queue's part of what the packets of a run took. A jump is the path's as far as no packet since then took less,
+/// and its queue is as long as before: a stall drains away, another path stays.
+fn take_off_jumps(run: &mut [Transit]) {
+    let most_ns = run.iter().map(|one| one.excess_ns).max().unwrap_or(0);
+    let (mut least_ns, mut queued_before_ns, mut path_ns) = (0, 0, 0);
+    for one in run {
+        least_ns = one.excess_ns.min(least_ns);
+        if one.step_ns > most_ns / STEP_DIVISOR {
+            queued_before_ns = (one.excess_ns - one.step_ns).saturating_sub(path_ns);
+            least_ns = one.excess_ns;
+        }
+        path_ns = least_ns.saturating_sub(queued_before_ns);
+        one.queued_ns = one.excess_ns - path_ns;
+    }
 }
 
 /// Whether packets waited for each other for long.
 fn is_standing(run: &[Transit]) -> bool {
     let (Some(first), Some(last)) = (run.first(), run.last()) else { return false };
-    let most_ns = run.iter().map(|one| one.excess_ns).max().unwrap_or(0);
-    let step_ns = run.iter().map(|one| one.step_ns).max().unwrap_or(0);
-    is_above(first)
+    is_long(first.queued_ns)
         && run.len() >= DELAYED_MIN
         && last.arrived_ns - first.arrived_ns >= STANDING_INTERVAL_NS
-        && step_ns <= most_ns / STEP_DIVISOR
 }
 
 /// The least that a packet took, and what each took, in the order in which they arrived. Of bytes that were sent
@@ -122,7 +141,7 @@ fn transits(flow: &FlowStore) -> Option<(u64, Vec<Transit>)> {
         let excess_ns = stay.delay_ns() - base_ns;
         let step_ns = excess_ns.saturating_sub(std::mem::replace(&mut before_ns, excess_ns));
         let (left_ns, arrived_ns) = (stay.entered_ns, stay.left_ns);
-        Transit { left_ns, arrived_ns, excess_ns, step_ns, offset: stay.offset }
+        Transit { left_ns, arrived_ns, excess_ns, step_ns, queued_ns: 0, offset: stay.offset }
     });
     Some((base_ns, transits.collect()))
 }
@@ -193,6 +212,22 @@ mod tests {
         });
         let text = left.chain(arrived).collect::<Vec<_>>().join(" | ");
         assert_eq!(found(&text, WIRE), "");
+    }
+
+    #[test]
+    fn a_queue_on_a_path_that_stops_for_a_while_is_one() {
+        // It rises by 1 ms a packet to 20 ms, and is drained but for 10 ms before the path stops for 40 ms; then it rises
+        // again, from what the stop has left.
+        let took = |i: u64| match i {
+            0..20 => i,
+            20..30 => 39 - i,
+            30..60 => 50 - (i - 30),
+            _ => 20 + (i % 4),
+        };
+        let left = (0..200).map(|i| format!("{}ms 1-4 +1000", i * 2));
+        let arrived = (0..200).map(|i| format!("{}ms 5-8 +1000", i * 2 + 5 + took(i)));
+        let text = left.chain(arrived).collect::<Vec<_>>().join(" | ");
+        assert_snapshot!(found(&text, WIRE), @"network-queue @client 195x 379 ms: Packets of the client waited 5.00 ms to 19.0 ms, median 11.0 ms between the two hosts, above the 5.00 ms that the path takes (95 % of 400 ms with bytes under way).");
     }
 
     #[test]
