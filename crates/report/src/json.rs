@@ -13,6 +13,7 @@ mod requests;
 #[cfg(test)]
 mod schema;
 mod trace;
+mod waits;
 
 use std::io;
 
@@ -25,6 +26,7 @@ use connection::ConnectionView;
 use escaped::Escaped;
 use request_tree::BranchView;
 use trace::TraceView;
+use waits::WaitsView;
 
 /// The schema's name and version: goes up when a field changes its meaning or goes away, not when
 /// one is added.
@@ -50,6 +52,7 @@ struct ReportView<'r, 'a> {
     #[cfg_attr(test, schemars(extend("const" = SCHEMA)))]
     schema: &'static str,
     trace: TraceView<'a>,
+    waits: WaitsView,
     #[serde(skip_serializing_if = "Option::is_none")]
     slowest_nested: Option<BranchView<'a>>,
     #[cfg_attr(test, schemars(with = "Vec<ConnectionView<'static>>"))]
@@ -60,7 +63,7 @@ impl<'r, 'a> ReportView<'r, 'a> {
     fn new(report: &'r Report<'a>) -> Self {
         let (trace, connections) = (TraceView::new(report), ConnectionsView(report));
         let slowest_nested = Branch::slowest(report).map(|slowest| BranchView::new(&slowest));
-        Self { schema: SCHEMA, trace, slowest_nested, connections }
+        Self { schema: SCHEMA, trace, waits: WaitsView::new(report), slowest_nested, connections }
     }
 }
 

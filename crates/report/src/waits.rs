@@ -18,6 +18,18 @@ use sockscope_render::number::{apportion, percent, rounded};
 use crate::Report;
 use crate::order::place_name;
 
+/// Parts of the sum of all waits, in nanoseconds. They add up to it.
+pub(crate) struct WaitParts {
+    pub(crate) answerers_ns: u64,
+    /// Network and kernel.
+    pub(crate) way_ns: u64,
+    pub(crate) callers_ns: u64,
+    /// Of connections that did not open.
+    pub(crate) opening_ns: u64,
+    /// One end was not seen.
+    pub(crate) unknown_ns: u64,
+}
+
 /// All requests of a report.
 pub(crate) struct Waits<'a> {
     /// Time in which at least one caller waited.
@@ -177,12 +189,24 @@ impl<'a> Waits<'a> {
         format!("{waited}{all}: {shares}")
     }
 
+    /// Who had the time.
+    pub(crate) fn parts(&self) -> WaitParts {
+        let known_ns = self.answerer_ns + self.caller_ns + self.way_ns + self.opening_ns;
+        debug_assert!(known_ns <= self.sum_ns, "{known_ns} ns are known of {} ns", self.sum_ns);
+        WaitParts {
+            answerers_ns: self.answerer_ns,
+            way_ns: self.way_ns,
+            callers_ns: self.caller_ns,
+            opening_ns: self.opening_ns,
+            unknown_ns: self.sum_ns.saturating_sub(known_ns),
+        }
+    }
+
     /// As `99.8 % X, 0.2 % Y`, the largest first: `names` are of the answerers, the way, the callers, connections
     /// that did not open, and the unknown.
     fn shares(&self, names: [String; 5]) -> String {
-        let known_ns = self.answerer_ns + self.caller_ns + self.way_ns + self.opening_ns;
-        let unknown_ns = self.sum_ns.saturating_sub(known_ns);
-        let parts = [self.answerer_ns, self.way_ns, self.caller_ns, self.opening_ns, unknown_ns];
+        let WaitParts { answerers_ns, way_ns, callers_ns, opening_ns, unknown_ns } = self.parts();
+        let parts = [answerers_ns, way_ns, callers_ns, opening_ns, unknown_ns];
         let tenths = apportion(&parts, 1000);
         let mut said: Vec<_> = parts.into_iter().zip(tenths).zip(names).collect();
         said.retain(|((_, tenths), _)| *tenths > 0);
@@ -193,9 +217,8 @@ impl<'a> Waits<'a> {
 
     /// What to try, by who had most.
     pub(crate) fn next(&self) -> String {
-        let known_ns = self.answerer_ns + self.caller_ns + self.way_ns + self.opening_ns;
         let most_ns = self.answerer_ns.max(self.caller_ns).max(self.way_ns).max(self.opening_ns);
-        if self.sum_ns.saturating_sub(known_ns) >= most_ns {
+        if self.parts().unknown_ns >= most_ns {
             return "record on the host of the other end too, and merge the two traces.".to_owned();
         }
         if most_ns == self.opening_ns {

@@ -8,9 +8,30 @@ use serde_json::Value;
 pub struct Report(Value);
 
 impl Report {
-    /// Reads it.
+    /// Reads it, and checks that its times add up.
     pub fn parse(text: &str) -> Self {
-        Self(serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}")))
+        let report = serde_json::from_str(text);
+        let report = Self(report.unwrap_or_else(|error| panic!("{error}: {text}")));
+        report.assert_sums();
+        report
+    }
+
+    /// The parts of what callers waited, and those of each slow request, are the whole.
+    fn assert_sums(&self) {
+        let ns = |of: &Value, name: &str| count(&of[name]);
+        let waits = &self.0["waits"];
+        let parts =
+            ["answerers_ns", "network_and_kernel_ns", "callers_ns", "opening_ns", "unknown_ns"];
+        let sum: u64 = parts.iter().map(|part| ns(waits, part)).sum();
+        assert_eq!(sum, ns(waits, "sum_ns"), "{waits}");
+        for connection in self.connections() {
+            let slowest = connection["requests"]["slowest"].as_array().expect("the schema has it");
+            for request in slowest.iter().filter(|request| !request["request_ns"].is_null()) {
+                let parts = ["request_ns", "service_ns", "response_ns"];
+                let sum: u64 = parts.iter().map(|part| ns(request, part)).sum();
+                assert_eq!(sum, ns(request, "ended_ns") - ns(request, "asked_ns"), "{request}");
+            }
+        }
     }
 
     /// What it says of the trace as a whole.

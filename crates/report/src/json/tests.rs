@@ -25,7 +25,7 @@ fn has_keys(value: &Value, keys: &str) {
 #[test]
 fn the_report_has_the_keys_of_its_schema() {
     let report = json(&stall());
-    has_keys(&report, "schema trace connections");
+    has_keys(&report, "schema trace waits connections");
     assert_eq!(report["schema"], "sockscope.report/2");
     has_keys(
         &report["trace"],
@@ -38,6 +38,19 @@ fn the_report_has_the_keys_of_its_schema() {
          InputEnqueue InputDequeue ReceiveEnqueue ReceiveDequeue",
     );
     has_keys(&report["trace"]["points"]["SendEnqueue"], "records missed cost_ns_mean");
+}
+
+#[test]
+fn the_parts_of_what_callers_waited_add_up() {
+    let waits = &json(&nested_calls())["waits"];
+    let ns = |name: &str| waits[name].as_u64().unwrap();
+    has_keys(
+        waits,
+        "union_ns sum_ns answerers_ns network_and_kernel_ns callers_ns opening_ns unknown_ns",
+    );
+    let known_ns = ns("answerers_ns") + ns("network_and_kernel_ns") + ns("callers_ns");
+    assert_eq!(known_ns + ns("opening_ns") + ns("unknown_ns"), ns("sum_ns"));
+    assert!(ns("answerers_ns") > 0, "{waits}");
 }
 
 #[test]
