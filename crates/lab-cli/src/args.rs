@@ -66,6 +66,9 @@ pub struct LabRun {
     /// Seed of the first run, instead of the file's
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
+    /// Keep runs on this machine that other programs disturbed, as the results say; else they are dropped and made again
+    #[arg(long)]
+    pub keep_disturbed: bool,
     /// Also keep the results, and the trace bundles of experiments that record them, in this folder
     #[arg(short, long, value_name = "DIR")]
     pub output: Option<PathBuf>,

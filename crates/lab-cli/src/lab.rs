@@ -62,6 +62,9 @@ fn run_one(arguments: &LabRun) -> Result<(), Failure> {
 }
 
 fn run_model(arguments: &LabRun) -> Result<(), Failure> {
+    if arguments.keep_disturbed {
+        return Err(Failure::new("--keep-disturbed is for --on live: nothing disturbs the model"));
+    }
     if arguments.experiment == integrated::ID {
         return model_integrated(arguments);
     }
@@ -105,6 +108,7 @@ fn run_live(arguments: &LabRun) -> Result<(), Failure> {
     for text in &arguments.set {
         plan.set(text).map_err(Failure::new)?;
     }
+    plan.rule.drops = !arguments.keep_disturbed;
     let progress = |case: &str| stderr!("sockscope: {case}");
     let comparison = protocols::compare(plan, &progress);
     let forms = [protocols::write_json, protocols::write_csv, protocols::write_text];

@@ -2,7 +2,8 @@
 //!
 //! [`protocols`] compares the cost of a call over TCP, UDP, Unix sockets, VMTP, QUIC and shared memory;
 //! [`integrated`] compares a call through layers with a call by one path. Times are nanoseconds of the
-//! monotonic clock.
+//! monotonic clock. Each result has the [`conditions`] of its runs.
 
+pub mod conditions;
 pub mod integrated;
 pub mod protocols;

@@ -7,6 +7,7 @@ use rustix::time::{ClockId, clock_gettime};
 use sockscope_experiment::measurement::Distribution;
 
 use super::form::{DATA_BYTES_MAX, Form, Integrated, Layered, Touches, Wire};
+use crate::conditions::{Conditions, Rule, Watch};
 
 /// Turns longer than this tell no more.
 const TURN_MS_MAX: u64 = 60_000;
@@ -81,12 +82,15 @@ pub struct Comparison {
     pub plan: Plan,
     /// By size, then form.
     pub rows: Vec<Row>,
+    /// The machine, and what others did on it. No turn is dropped: CPU time is measured, which they do not have.
+    pub conditions: Conditions,
 }
 
 /// Measures both forms, in turns, so that what disturbs one disturbs the other. Sizes over 1 MiB are
 /// measured at that.
 pub fn compare(plan: Plan) -> Comparison {
     let mut rows = Vec::new();
+    let watch = Watch::begin();
     for &data_bytes in &plan.data_bytes {
         let (mut layered, mut integrated) = (Layered::default(), Integrated::default());
         let forms: [&mut dyn Form; 2] = [&mut layered, &mut integrated];
@@ -101,7 +105,8 @@ pub fn compare(plan: Plan) -> Comparison {
             call_ns: side.times_ns.into_iter().collect(),
         }));
     }
-    Comparison { plan, rows }
+    let rule = Rule { drops: false, ..Rule::default() };
+    Comparison { plan, rows, conditions: Conditions::of(watch.end(), rule, Vec::new()) }
 }
 
 /// What this thread has had of a CPU: others that run meanwhile do not count as work of a call.

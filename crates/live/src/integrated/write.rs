@@ -5,6 +5,7 @@ use std::io;
 use serde_json::{Value, json};
 
 use super::{Comparison, ID, Row};
+use crate::conditions::Conditions;
 
 /// What the model does not count.
 pub(super) const LEFT_OUT: &str =
@@ -34,7 +35,8 @@ pub fn write_text(comparison: &Comparison, out: &mut dyn io::Write) -> io::Resul
             write_row(row, faster(pair).filter(|_| row.form != pair[0].form), out)?;
         }
     }
-    Ok(())
+    let Conditions { machine, others, .. } = &comparison.conditions;
+    writeln!(out, "machine: {}; during the turns {}", machine.words(), others.words())
 }
 
 /// How many times the first row's median is the second's.
@@ -78,8 +80,9 @@ pub fn write_json(comparison: &Comparison, out: &mut dyn io::Write) -> io::Resul
         "experiment": ID,
         "on": "live",
         "seed": null,
-        "machine": null,
+        "machine": comparison.conditions.machine.words(),
         "personality": null,
+        "conditions": comparison.conditions,
         "cases": comparison.rows.iter().map(case).collect::<Vec<_>>(),
     });
     serde_json::to_writer_pretty(&mut *out, &document)?;

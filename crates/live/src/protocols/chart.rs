@@ -122,6 +122,7 @@ fn latency_ns(row: &Row) -> f64 {
 mod tests {
     use super::super::{Figures, Plan, Protocol};
     use super::*;
+    use crate::conditions::{Conditions, Others, Rule};
     use sockscope_experiment::measurement::Distribution;
 
     fn comparison(clients: &[usize]) -> Comparison {
@@ -150,7 +151,8 @@ mod tests {
                 rows.push(Row { protocol, message_bytes, clients, outcome });
             }
         }
-        Comparison { plan, rows, notes: Vec::new() }
+        let conditions = Conditions::of(Others::default(), Rule::default(), Vec::new());
+        Comparison { plan, rows, notes: Vec::new(), conditions }
     }
 
     #[test]

@@ -29,6 +29,7 @@ use sockscope_experiment::measurement::Distribution;
 use sockscope_record::named;
 use sockscope_vmtp::driver::Transport as Carrier;
 
+use crate::conditions::{Conditions, Rule};
 use channel::Channel;
 pub use chart::chart;
 pub use compare::compare;
@@ -128,6 +129,8 @@ pub struct Plan {
     pub slice: Duration,
     /// How long each case is recorded for its ledger; zero leaves ledgers out.
     pub recorded: Duration,
+    /// Which turns are dropped.
+    pub rule: Rule,
 }
 
 impl Default for Plan {
@@ -140,6 +143,7 @@ impl Default for Plan {
             repetitions: 3,
             slice: Duration::from_millis(70),
             recorded: Duration::from_millis(20),
+            rule: Rule::default(),
         }
     }
 }
@@ -153,6 +157,8 @@ pub struct Comparison {
     pub rows: Vec<Row>,
     /// What a reader must know, one sentence each.
     pub notes: Vec<String>,
+    /// The machine, what others did on it, and which turns were dropped for that.
+    pub conditions: Conditions,
 }
 
 /// One case.

@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 use sockscope_analysis::{Ledger, LedgerPart};
 
 use super::{CaseLedger, Comparison, Figures, ID, Row};
+use crate::conditions::Conditions;
 
 /// Parts of the ledger that a line of text has room for.
 const PARTS_SHOWN: usize = 3;
@@ -34,7 +35,8 @@ pub fn write_text(comparison: &Comparison, out: &mut dyn io::Write) -> io::Resul
     for note in &comparison.notes {
         writeln!(out, "note: {note}")?;
     }
-    Ok(())
+    let Conditions { machine, others, .. } = &comparison.conditions;
+    writeln!(out, "machine: {}; during the turns {}", machine.words(), others.words())
 }
 
 fn write_row(row: &Row, out: &mut dyn io::Write) -> io::Result<()> {
@@ -94,8 +96,9 @@ pub fn write_json(comparison: &Comparison, out: &mut dyn io::Write) -> io::Resul
         "experiment": ID,
         "on": "live",
         "seed": null,
-        "machine": null,
+        "machine": comparison.conditions.machine.words(),
         "personality": null,
+        "conditions": comparison.conditions,
         "notes": comparison.notes,
         "cases": comparison.rows.iter().map(case).collect::<Vec<_>>(),
     });
