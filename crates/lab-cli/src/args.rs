@@ -43,6 +43,39 @@ pub enum LabCommand {
     Check(LabCheck),
     /// Run a command, and a server for it, at the two ends of a wire with delay, rate and loss.
     Link(LabLink),
+    /// Show which functions and layers of the kernel have the CPU time of a command.
+    #[command(after_help = PROFILE_EXAMPLES)]
+    Profile(LabProfile),
+}
+
+const PROFILE_EXAMPLES: &str = "\
+Examples:
+  sockscope lab profile -- iperf3 -c 127.0.0.1 -t 5
+  sockscope lab profile -o send.svg --json send.json -- python3 send.py";
+
+/// `sockscope lab profile`.
+#[derive(Debug, Args)]
+pub struct LabProfile {
+    /// Samples of a second of CPU time
+    #[arg(long, value_name = "HZ", default_value_t = 997, value_parser = clap::value_parser!(u64).range(1..=20_000))]
+    pub frequency: u64,
+    /// Write a flame graph (SVG) to this file
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Write the profile as JSON to this file
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Write a line for each stack, names with semicolons and the samples, to this file
+    #[arg(long, value_name = "FILE")]
+    pub folded: Option<PathBuf>,
+    /// The command and its arguments
+    #[arg(
+        value_name = "COMMAND",
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true
+    )]
+    pub command: Vec<OsString>,
 }
 
 /// `sockscope lab run`.

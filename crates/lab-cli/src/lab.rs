@@ -21,6 +21,7 @@ use sockscope_report::plot::{PlotOptions, draw};
 use crate::args::{CheckFormat, Lab, LabCheck, LabCommand, LabFormat, LabOn, LabRun};
 use crate::experiment_ids::{LIVE, failure};
 use crate::link;
+use crate::profile;
 
 /// Time between two lines of progress on a terminal.
 const PROGRESS_EVERY: Duration = Duration::from_millis(100);
@@ -37,6 +38,7 @@ pub fn lab(arguments: &Lab) -> Result<Outcome, Failure> {
         LabCommand::Run(arguments) => run_one(arguments).map(|()| Outcome::Done),
         LabCommand::Check(arguments) => check(arguments),
         LabCommand::Link(arguments) => link::link(arguments),
+        LabCommand::Profile(arguments) => profile::profile(arguments),
     }
 }
 

@@ -14,6 +14,7 @@ mod args;
 mod experiment_ids;
 mod lab;
 mod link;
+mod profile;
 mod vmtp;
 
 use std::process::ExitCode;

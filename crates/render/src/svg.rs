@@ -56,6 +56,14 @@ impl Svg {
         ));
     }
 
+    /// Draws a rectangle whose `words` a viewer shows where the pointer is.
+    pub fn titled_rect(&mut self, class: &str, rect: Rect, words: &str) {
+        self.element("<g>");
+        self.element(&format!("<title>{}</title>", escaped(words)));
+        self.rect(class, rect);
+        self.element("</g>");
+    }
+
     /// Draws `path`; an empty one leaves no element.
     pub fn path(&mut self, class: &str, path: &Path) {
         if !path.data.is_empty() {

@@ -110,7 +110,7 @@ pub fn compare(plan: Plan) -> Comparison {
 }
 
 /// What this thread has had of a CPU: others that run meanwhile do not count as work of a call.
-fn cpu_time() -> Duration {
+pub(crate) fn cpu_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     let seconds = Duration::from_secs(time.tv_sec.unsigned_abs());
     seconds + Duration::from_nanos(time.tv_nsec.unsigned_abs())

@@ -26,6 +26,7 @@ mod write_model;
 
 pub use chart::{chart, model_chart};
 pub use form::{Damage, Form, Integrated, Layered, SEGMENT_BYTES, Touches, Wire};
+pub(crate) use measure::cpu_time;
 pub use measure::{Comparison, Plan, Row, compare};
 pub use model::{ModelPlan, ModelRow, Modelled, model};
 pub use work::{Pass, PassCount, Work};
