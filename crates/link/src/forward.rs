@@ -5,22 +5,22 @@ use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::setpriority_process;
-use rustix::thread::gettid;
-use rustix::time::{ClockId, clock_gettime};
 use tappers::linux::Tun;
 
+use crate::clock::now_ns;
 use crate::error::Error;
 use crate::hosts::{Ends, Side};
 use crate::lateness::Lateness;
+use crate::priority::Priority;
 use crate::wire::{Counts, Packet, Wire};
 
 /// The largest IP packet.
 const PACKET_BYTES_MAX: usize = 65_535;
 /// Packets taken from one device before the other is looked at.
 const BATCH: usize = 64;
-/// A sleep ends late by some 60 µs on a virtual machine: the rest of the time to a packet is spent asking the clock.
-const SPIN_NS: u64 = 150_000;
+/// A sleep ends late by some 60 µs where the CPU of a virtual machine was idle: the rest of the time to a packet is
+/// spent asking the clock. It is short, so that the thread sleeps between the packets of a fast line, too.
+const SPIN_NS: u64 = 80_000;
 /// Without a packet the loop looks so often whether it is to end.
 const LOOK_NS: u64 = 50_000_000;
 
@@ -44,17 +44,13 @@ struct Direction {
     refused: u64,
 }
 
-/// The highest of ordinary threads: packets that wait for the commands' own work would be late.
-const PRIORITY: i32 = -20;
-
 /// Carries packets until `is_over`: `wires` are those to the server and to the client.
 ///
 /// # Errors
 ///
 /// [`Error::Refused`] when a device cannot be read.
 pub fn carry(ends: &Ends, wires: [Wire; 2], is_over: &AtomicBool) -> Result<[Ended; 2], Error> {
-    // Without the right to it, this thread is as late as all others; the lateness shows it.
-    let _ = setpriority_process(Some(gettid()), PRIORITY);
+    let mut priority = Priority::raise();
     let [to_server, to_client] =
         wires.map(|wire| Direction { wire, lateness: Lateness::default(), refused: 0 });
     let mut directions = [to_server, to_client];
@@ -68,8 +64,9 @@ pub fn carry(ends: &Ends, wires: [Wire; 2], is_over: &AtomicBool) -> Result<[End
             took += direction.take(from, &mut buffer)?;
             direction.give(to);
         }
-        if took == 0 {
-            wait(&directions, ends)?;
+        let has_slept = priority.yield_now();
+        if took == 0 && !has_slept {
+            wait(&directions, ends, &mut priority)?;
         }
     }
     Ok(directions.map(|direction| Ended {
@@ -111,20 +108,19 @@ impl Direction {
 }
 
 /// Sleeps until a packet is there, or shortly before one is due.
-fn wait(directions: &[Direction; 2], ends: &Ends) -> Result<(), Error> {
+fn wait(directions: &[Direction; 2], ends: &Ends, priority: &mut Priority) -> Result<(), Error> {
     let due = directions.iter().filter_map(|direction| direction.wire.next_ns()).min();
-    let left_ns = due.map_or(LOOK_NS, |due_ns| due_ns.saturating_sub(now_ns()));
+    let start_ns = now_ns();
+    let left_ns = due.map_or(LOOK_NS, |due_ns| due_ns.saturating_sub(start_ns));
     let Some(sleep_ns) = left_ns.checked_sub(SPIN_NS) else { return Ok(()) };
     let timeout = Timespec { tv_sec: 0, tv_nsec: sleep_ns.min(LOOK_NS).cast_signed() };
     let mut fds = ends.each_ref().map(|end| PollFd::from_borrowed_fd(end.as_fd(), PollFlags::IN));
     match poll(&mut fds, Some(&timeout)) {
-        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
-        Err(errno) => Err(Error::Refused { what: "wait for packets", cause: errno.into() }),
+        Ok(_) | Err(rustix::io::Errno::INTR) => {}
+        Err(errno) => {
+            return Err(Error::Refused { what: "wait for packets", cause: errno.into() });
+        }
     }
-}
-
-/// Monotonic time, never negative.
-fn now_ns() -> u64 {
-    let now = clock_gettime(ClockId::Monotonic);
-    now.tv_sec.unsigned_abs() * 1_000_000_000 + now.tv_nsec.unsigned_abs()
+    priority.slept(start_ns);
+    Ok(())
 }

@@ -9,6 +9,7 @@
 //!
 //! The host's network is not changed: both namespaces have no name, and they end with their last process.
 
+mod clock;
 mod codel;
 mod error;
 mod forward;
@@ -18,6 +19,7 @@ mod line;
 mod loss;
 mod offloads;
 mod opportunities;
+mod priority;
 mod quantity;
 mod random;
 mod settings;

@@ -1,0 +1,9 @@
+//! The clock of a link.
+
+use rustix::time::{ClockId, clock_gettime};
+
+/// Monotonic time, never negative.
+pub fn now_ns() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec.unsigned_abs() * 1_000_000_000 + now.tv_nsec.unsigned_abs()
+}
