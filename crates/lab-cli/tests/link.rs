@@ -1,7 +1,6 @@
 //! `sockscope-lab lab link`: its messages, its exit status, and what remains of it.
 
 use std::io::{BufRead, BufReader, Write};
-use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -84,32 +83,61 @@ fn root_a_server_that_does_not_start_is_an_error() {
     assert_eq!((said.lines().count(), output.status.code()), (1, Some(2)), "{said}");
 }
 
-#[test]
-fn root_nothing_remains_of_a_link_that_is_killed() {
-    let test = "root_nothing_remains_of_a_link_that_is_killed";
-    if made(test, &["--", "true"]).is_none() {
-        return;
-    }
-    let mut link = link(&["--", "sh", "-c", "echo $$; exec sleep 100"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    let mut pid = String::new();
-    BufReader::new(link.stdout.take().unwrap()).read_line(&mut pid).unwrap();
-    let command = PathBuf::from(format!("/proc/{}", pid.trim()));
-    let namespace = std::fs::read_link(command.join("ns/net")).unwrap();
-    link.kill().unwrap();
-    link.wait().unwrap();
-    let until = Instant::now() + Duration::from_secs(20);
+/// A command that starts others in sessions of their own, which no signal but SIGKILL ends. Their shells have ended.
+const DAEMONS: &str = "trap '' HUP INT TERM; \
+     setsid sh -c 'setsid sh -c \"sleep 100; sleep 100\" & sleep 100 & exit' & wait; \
+     readlink /proc/self/ns/net; ";
+
+/// Waits until no process is in this network namespace, as /proc/PID/ns/net names it.
+fn wait_until_empty(namespace: &str) {
+    let until = Instant::now() + Duration::from_secs(10);
     let remains = || {
         let processes = std::fs::read_dir("/proc").unwrap().flatten();
         processes.into_iter().any(|process| {
-            std::fs::read_link(process.path().join("ns/net")).is_ok_and(|its| its == namespace)
+            std::fs::read_link(process.path().join("ns/net"))
+                .is_ok_and(|its| its.as_os_str() == namespace)
         })
     };
     while remains() {
         assert!(Instant::now() < until, "a process is still in the link's namespace");
         thread::sleep(Duration::from_millis(10));
     }
+}
+
+#[test]
+fn root_nothing_remains_of_a_link_that_is_killed() {
+    let test = "root_nothing_remains_of_a_link_that_is_killed";
+    if made(test, &["--", "true"]).is_none() {
+        return;
+    }
+    let mut link = link(&["--", "sh", "-c", &format!("{DAEMONS} exec sleep 100")])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut namespace = String::new();
+    BufReader::new(link.stdout.take().unwrap()).read_line(&mut namespace).unwrap();
+    assert!(namespace.starts_with("net:["), "{namespace}");
+    link.kill().unwrap();
+    link.wait().unwrap();
+    wait_until_empty(namespace.trim_end());
+}
+
+#[test]
+fn root_nothing_remains_of_a_link_that_ends() {
+    let test = "root_nothing_remains_of_a_link_that_ends";
+    let command = format!("{DAEMONS} exit");
+    let mut link = link(&["--", "sh", "-c", &command]);
+    // The daemons hold standard output: a file does not wait for them, as a pipe would.
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("said");
+    let file = std::fs::File::create(&path).unwrap();
+    let status = link.stdout(file).stderr(Stdio::null()).status().unwrap();
+    if status.code() == Some(2) && made(test, &["--", "true"]).is_none() {
+        return;
+    }
+    assert_eq!(status.code(), Some(0));
+    let namespace = std::fs::read_to_string(&path).unwrap();
+    assert!(namespace.starts_with("net:["), "{namespace}");
+    wait_until_empty(namespace.trim_end());
 }

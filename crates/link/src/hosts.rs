@@ -1,23 +1,18 @@
 //! The two ends of a link: a network namespace each, with a TUN device, loopback and an address.
 //!
-//! A namespace is made by a thread that enters it, and has no name. Commands start on that thread, and so in its
-//! namespace. It ends with its last process, and the device with the file descriptor of the link: nothing remains.
+//! The devices end with the file descriptors of the link, and the processes with the program: nothing remains.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
-use std::os::fd::AsRawFd;
-use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::thread::{self, JoinHandle};
+use std::sync::Arc;
 
-use rustix::net::{AddressFamily, SocketType, socket};
-use rustix::process::{Signal, set_parent_process_death_signal};
-use rustix::thread::{UnshareFlags, unshare_unsafe};
 use tappers::linux::Tun;
 use tappers::{AddAddressV4, DeviceState, Interface};
 
 use crate::error::Error;
+use crate::namespace::{Namespace, configure};
+use crate::processes::Processes;
 
 /// Of the network that RFC 2544 sets aside for measurements.
 const CLIENT: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
@@ -51,19 +46,7 @@ pub type Ends = [Tun; 2];
 
 /// The namespaces of both ends.
 pub struct Hosts {
-    threads: [Host; 2],
-}
-
-/// A thread in a namespace.
-struct Host {
-    orders: Option<Sender<Order>>,
-    thread: Option<JoinHandle<()>>,
-}
-
-enum Order {
-    Start(Command, Sender<io::Result<Child>>),
-    Drops(Sender<u64>),
-    IsServed(Sender<bool>),
+    namespaces: [Namespace; 2],
 }
 
 impl Hosts {
@@ -73,21 +56,25 @@ impl Hosts {
     ///
     /// [`Error::Refused`] without the right to make namespaces (`CAP_SYS_ADMIN`) or devices (`CAP_NET_ADMIN`).
     pub fn new(mtu: usize) -> Result<(Self, Ends), Error> {
-        let (client, client_end) = Host::start(Side::Client, mtu)?;
-        let (server, server_end) = Host::start(Side::Server, mtu)?;
-        Ok((Self { threads: [client, server] }, [client_end, server_end]))
+        let processes = Arc::new(Processes::new()?);
+        let host = |side: Side| {
+            let namespace = Namespace::new(&format!("{side:?}").to_lowercase(), &processes)?;
+            let tun = namespace.run(move || device(side, mtu))??;
+            Ok::<_, Error>((namespace, tun))
+        };
+        let (client, client_end) = host(Side::Client)?;
+        let (server, server_end) = host(Side::Server)?;
+        Ok((Self { namespaces: [client, server] }, [client_end, server_end]))
     }
 
-    /// Starts a command at this end. The kernel ends it by SIGKILL when this program ends.
+    /// Starts a command at this end. The kernel kills it, and all processes that it started, when this or the program
+    /// ends.
     ///
     /// # Errors
     ///
     /// [`Error::Start`] when it cannot be started.
-    pub fn start(&self, side: Side, mut command: Command) -> Result<Child, Error> {
-        let program = command.get_program().to_string_lossy().into_owned();
-        end_with_parent(&mut command);
-        let started = self.host(side).ask(|answer| Order::Start(command, answer))?;
-        started.map_err(|cause| Error::Start { program, cause })
+    pub fn start(&self, side: Side, command: Command) -> Result<Child, Error> {
+        self.namespaces[side as usize].start(command)
     }
 
     /// Packets that the kernel dropped at this end since nothing fetched them from the device in time.
@@ -96,7 +83,7 @@ impl Hosts {
     ///
     /// [`Error::Thread`] when the end's thread is gone.
     pub fn device_drops(&self, side: Side) -> Result<u64, Error> {
-        self.host(side).ask(Order::Drops)
+        self.namespaces[side as usize].run(device_drops)
     }
 
     /// Whether a socket of this end accepts connections or takes datagrams.
@@ -105,79 +92,13 @@ impl Hosts {
     ///
     /// [`Error::Thread`] when the end's thread is gone.
     pub fn is_served(&self, side: Side) -> Result<bool, Error> {
-        self.host(side).ask(Order::IsServed)
-    }
-
-    fn host(&self, side: Side) -> &Host {
-        &self.threads[side as usize]
+        self.namespaces[side as usize].run(is_served)
     }
 }
 
-impl Host {
-    fn start(side: Side, mtu: usize) -> Result<(Self, Tun), Error> {
-        let (made, made_here) = channel();
-        let (orders, received) = channel();
-        let run = move || {
-            let tun = enter(side, mtu);
-            let is_made = tun.is_ok();
-            if made.send(tun).is_ok() && is_made {
-                serve(&received);
-            }
-        };
-        let thread = thread::Builder::new().name(format!("link-{side:?}").to_lowercase());
-        let cannot = |cause| Error::Refused { what: "start a thread", cause };
-        let thread = Some(thread.spawn(run).map_err(cannot)?);
-        let host = Self { orders: Some(orders), thread };
-        let tun = made_here.recv().map_err(|_| Error::Thread)??;
-        Ok((host, tun))
-    }
-
-    fn ask<A>(&self, order: impl FnOnce(Sender<A>) -> Order) -> Result<A, Error> {
-        let (answer, answered) = channel();
-        let orders = self.orders.as_ref().ok_or(Error::Thread)?;
-        orders.send(order(answer)).map_err(|_| Error::Thread)?;
-        answered.recv().map_err(|_| Error::Thread)
-    }
-}
-
-impl Drop for Host {
-    fn drop(&mut self) {
-        self.orders.take();
-        if let Some(thread) = self.thread.take() {
-            // A panic of the thread was reported by it, and there is nothing to do about it here.
-            let _ = thread.join();
-        }
-    }
-}
-
-/// The thread must live as long as the commands that it started: their death signal is bound to it.
-fn serve(orders: &Receiver<Order>) {
-    for order in orders {
-        match order {
-            Order::Start(mut command, answer) => {
-                let _ = answer.send(command.spawn());
-            }
-            Order::Drops(answer) => {
-                let _ = answer.send(device_drops());
-            }
-            Order::IsServed(answer) => {
-                let _ = answer.send(is_served());
-            }
-        }
-    }
-}
-
-#[allow(unsafe_code)]
-fn enter(side: Side, mtu: usize) -> Result<Tun, Error> {
+/// Makes the TUN device of an end in this thread's namespace.
+fn device(side: Side, mtu: usize) -> Result<Tun, Error> {
     let refused = |what| move |cause: io::Error| Error::Refused { what, cause };
-    // SAFETY: the network namespace of this thread alone is replaced, which no memory and no file descriptor is
-    // bound to. Nothing else runs on this thread.
-    let unshared = unsafe { unshare_unsafe(UnshareFlags::NEWNET) };
-    unshared.map_err(|errno| refused("make a network namespace")(errno.into()))?;
-    let up = (libc::IFF_UP | libc::IFF_RUNNING) as libc::c_short;
-    let flags = libc::__c_anonymous_ifr_ifru { ifru_flags: up };
-    configure("lo", libc::SIOCSIFFLAGS, flags).map_err(refused("set up the loopback device"))?;
-    without_ipv6().map_err(refused("leave IPv6 out"))?;
     let name = Interface::new(DEVICE).map_err(refused("name a TUN device"))?;
     let tun = Tun::new_named(name).map_err(refused("open a TUN device"))?;
     tun.set_mtu(mtu).map_err(refused("set the MTU of the TUN device"))?;
@@ -192,40 +113,6 @@ fn enter(side: Side, mtu: usize) -> Result<Tun, Error> {
     tun.add_addr(request).map_err(refused("give the TUN device an address"))?;
     tun.set_state(DeviceState::Up).map_err(refused("set up the TUN device"))?;
     Ok(tun)
-}
-
-/// Devices that are made later in this thread's namespace have no IPv6. It would send packets of its own (router
-/// solicitations, multicast reports) at times of its own, which would shift the random choices of all later packets.
-fn without_ipv6() -> io::Result<()> {
-    match std::fs::write("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1") {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        done => done,
-    }
-}
-
-/// Sets one property of a device in this thread's namespace.
-#[allow(unsafe_code)]
-fn configure(
-    device: &str,
-    request: libc::Ioctl,
-    value: libc::__c_anonymous_ifr_ifru,
-) -> io::Result<()> {
-    let socket = socket(AddressFamily::INET, SocketType::DGRAM, None)?;
-    let mut name = [0; libc::IFNAMSIZ];
-    // The last byte stays 0.
-    let bytes = device.bytes().take(libc::IFNAMSIZ - 1);
-    name.iter_mut().zip(bytes).for_each(|(to, from)| *to = from.cast_signed());
-    let argument = libc::ifreq { ifr_name: name, ifr_ifru: value };
-    // SAFETY: the requests used read an `ifreq` with a name that ends with 0, and keep no pointer to it.
-    let done = unsafe { libc::ioctl(socket.as_raw_fd(), request, &raw const argument) };
-    if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
-}
-
-#[allow(unsafe_code)]
-fn end_with_parent(command: &mut Command) {
-    let die = || set_parent_process_death_signal(Some(Signal::KILL)).map_err(io::Error::from);
-    // SAFETY: between fork and exec this makes one system call, and takes no lock and no memory.
-    unsafe { command.pre_exec(die) };
 }
 
 /// Of the device in this thread's namespace: the column `drop` of what it transmits.
