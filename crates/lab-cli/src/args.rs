@@ -4,7 +4,9 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use sockscope_link::{Bandwidth, Capacity, Discipline, Interval, LossModel, Reordering, Share};
+use sockscope_link::{
+    Bandwidth, Capacity, Discipline, Interval, LossModel, Reordering, Share, Topology,
+};
 
 /// The laboratory: the commands `sockscope lab` and `sockscope vmtp`.
 #[derive(Debug, Parser)]
@@ -41,7 +43,7 @@ pub enum LabCommand {
     Run(LabRun),
     /// Check the claims of the papers against the model.
     Check(LabCheck),
-    /// Run a command, and a server for it, at the two ends of a wire with delay, rate and loss.
+    /// Run a command, and a server for it, at the two ends of a wire with delay, rate and loss, or of another topology.
     Link(LabLink),
     /// Show which functions and layers of the kernel have the CPU time of a command.
     #[command(after_help = PROFILE_EXAMPLES)]
@@ -147,6 +149,10 @@ pub struct LabCheck {
 #[derive(Debug, Args)]
 #[command(after_help = LINK_EXAMPLES)]
 pub struct LabLink {
+    /// How the ends are connected: link, pair (Ethernet devices), router (a third host between), loopback (one host), or
+    /// crowd:N (a pair to each of N clients, all of which run the command)
+    #[arg(long, value_name = "NAME", default_value = "link")]
+    pub topology: Topology,
     /// Time from the end of a packet's transmission to its arrival, as 20ms
     #[arg(long, value_name = "TIME", default_value = "0")]
     pub delay: Interval,
@@ -203,7 +209,8 @@ pub struct LabLink {
 
 const LINK_EXAMPLES: &str = "Examples:
   sockscope lab link --delay 20ms --rate 100mbit --loss 1% --server 'iperf3 -s -1' -- iperf3 -c 198.18.0.2
-  sockscope run -o t -- sockscope lab link --delay 20ms --server 'python3 -m http.server 80' -- curl -s 198.18.0.2";
+  sockscope run -o t -- sockscope lab link --delay 20ms --server 'python3 -m http.server 80' -- curl -s 198.18.0.2
+  sockscope lab link --topology crowd:8 --rate 10mbit --server 'nginx -g \"daemon off;\"' -- curl -s 198.18.0.2";
 
 /// Form of the outcome of a check.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
-use sockscope_link::{Ended, Hosts, Settings, Side, Wire, carry};
+use sockscope_link::{Ended, Hosts, Line, Settings, Side, Topology, Wire, carry};
 use sockscope_program::failure::Failure;
 use sockscope_program::outcome::Outcome;
 use sockscope_program::output::write_to;
@@ -24,12 +24,25 @@ const SERVER_START: Duration = Duration::from_secs(5);
 /// Time that a server has to end by itself after SIGTERM.
 const SERVER_END: Duration = Duration::from_secs(2);
 const LOOK_EVERY: Duration = Duration::from_millis(5);
+/// In the environment of a client's command: its number, from 1 on.
+const CLIENT_NUMBER: &str = "SOCKSCOPE_CLIENT";
 /// Of the delay: with later packets, the measurement is one of this machine and not of the link.
 const LATE_PERCENT_MAX: u64 = 5;
 
 /// `sockscope lab link`.
 pub fn link(arguments: &LabLink) -> Result<Outcome, Failure> {
     let settings = both(arguments)?;
+    let line = Line { rate: arguments.rate, queue: arguments.queue, mtu: arguments.mtu };
+    if arguments.topology != Topology::Link {
+        check_without_wire(arguments, &settings)?;
+    }
+    let stop = StopSignals::register()?;
+    let (hosts, ends) = arguments.topology.build(line).map_err(|error| of_link(&error))?;
+    let Some(ends) = ends else {
+        let status = run(arguments, &hosts, &stop)?;
+        stderr!("{}", without_wire(arguments.topology, line));
+        return Ok(Outcome::OfCommand(exit_code(status)));
+    };
     let wires = [0, 1].map(|index| {
         // Each direction has a seed of its own, or both would drop the same packets.
         Wire::new(
@@ -37,8 +50,6 @@ pub fn link(arguments: &LabLink) -> Result<Outcome, Failure> {
             arguments.seed.wrapping_mul(2).wrapping_add(index as u64),
         )
     });
-    let stop = StopSignals::register()?;
-    let (hosts, ends) = Hosts::new(arguments.mtu as usize).map_err(|error| of_link(&error))?;
     let is_over = AtomicBool::new(false);
     let (status, ended, device_drops) = thread::scope(|scope| {
         let carrying = scope.spawn(|| carry(&ends, wires, &is_over));
@@ -55,6 +66,32 @@ pub fn link(arguments: &LabLink) -> Result<Outcome, Failure> {
         write_to(path, |out| out.write_all(text.as_bytes()))?;
     }
     Ok(Outcome::OfCommand(exit_code(status)))
+}
+
+/// Refuses settings that only a wire in user space has.
+fn check_without_wire(arguments: &LabLink, settings: &[Settings; 2]) -> Result<(), Failure> {
+    let topology = arguments.topology;
+    let refuse =
+        |text: &str| Err(Failure::new(format!("lab link: the topology {topology} {text}")));
+    let of_devices =
+        Settings { rate: arguments.rate, capacity: arguments.queue, ..Settings::default() };
+    if settings.iter().any(|settings| *settings != of_devices) {
+        return refuse("has a rate and a queue only; the other settings are those of a link");
+    }
+    if topology == Topology::Loopback && of_devices != Settings::default() {
+        return refuse("has no rate and no queue");
+    }
+    match arguments.json {
+        Some(_) => refuse("counts no packets for --json; a link does"),
+        None => Ok(()),
+    }
+}
+
+/// A line about a topology of devices alone.
+fn without_wire(topology: Topology, line: Line) -> String {
+    let settings = Settings { rate: line.rate, capacity: line.queue, ..Settings::default() };
+    let settings = settings.to_string();
+    format!("{:<11} {settings}", topology.to_string())
 }
 
 fn of_link(error: &sockscope_link::Error) -> Failure {
@@ -96,7 +133,7 @@ fn read_trace(path: &Path) -> Result<sockscope_link::Opportunities, Failure> {
     text.parse().map_err(|error| named(&error))
 }
 
-/// Runs the server, if there is one, and the command; how the command ended.
+/// Runs the server, if there is one, and the command of each client; how the first one ended that failed.
 fn run(arguments: &LabLink, hosts: &Hosts, stop: &StopSignals) -> Result<ExitStatus, Failure> {
     let mut server = match &arguments.server {
         None => None,
@@ -110,23 +147,41 @@ fn run(arguments: &LabLink, hosts: &Hosts, stop: &StopSignals) -> Result<ExitSta
     if let Some(server) = &mut server {
         wait_for(hosts, server, stop)?;
     }
-    let (program, rest) = arguments.command.split_first().unwrap_or_else(|| unreachable!("clap"));
-    let mut command = Command::new(program);
-    command.args(rest);
-    let mut command = hosts.start(Side::Client, command).map_err(|error| of_link(&error))?;
-    let status = loop {
-        if let Some(status) = ended(&mut command)? {
-            break status;
-        }
-        if stop.stop_requested() {
-            end(&mut command)?;
+    let mut commands = Vec::new();
+    for index in 0..arguments.topology.clients() {
+        let started = hosts.start_client(index, client_command(arguments, index));
+        commands.push(started.map_err(|error| of_link(&error))?);
+    }
+    let mut statuses = vec![None; commands.len()];
+    while statuses.iter().any(Option::is_none) {
+        for (command, status) in commands.iter_mut().zip(&mut statuses) {
+            if status.is_none() {
+                *status = ended(command)?;
+            }
+            if status.is_none() && stop.stop_requested() {
+                end(command)?;
+            }
         }
         thread::sleep(LOOK_EVERY);
-    };
+    }
     if let Some(mut server) = server {
         end(&mut server)?;
     }
-    Ok(status)
+    let mut statuses = statuses.into_iter().flatten();
+    let first = statuses.next().unwrap_or_default();
+    Ok(if first.success() {
+        statuses.find(|status| !status.success()).unwrap_or(first)
+    } else {
+        first
+    })
+}
+
+/// The command of a client, from 0 on; people count from 1.
+fn client_command(arguments: &LabLink, index: usize) -> Command {
+    let (program, rest) = arguments.command.split_first().unwrap_or_else(|| unreachable!("clap"));
+    let mut command = Command::new(program);
+    command.args(rest).env(CLIENT_NUMBER, (index + 1).to_string());
+    command
 }
 
 /// Waits until the server can be asked.

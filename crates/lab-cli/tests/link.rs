@@ -18,7 +18,7 @@ fn said(output: &Output) -> String {
 /// The output of a link; `None` where this process may not make one, which counts the test as skipped.
 fn made(test: &str, arguments: &[&str]) -> Option<Output> {
     let output = link(arguments).output().unwrap();
-    let is_refused = said(&output).contains("cannot make a network namespace");
+    let is_refused = said(&output).contains("cannot make a PID namespace");
     if is_refused {
         let required = std::env::var("SOCKSCOPE_LIVE").is_ok_and(|wish| wish == "1");
         assert!(!required, "{}", said(&output));
@@ -47,6 +47,41 @@ fn settings_that_are_not_understood_are_one_line() {
         assert!(said.contains(expected), "{arguments:?}: {said}");
         assert_eq!((said.lines().count(), output.status.code()), (1, Some(2)), "{said}");
     }
+}
+
+#[test]
+fn a_topology_without_a_wire_refuses_its_settings() {
+    let cases = [
+        (["pair", "--delay", "1ms"], "the topology pair has a rate and a queue only"),
+        (["router", "--to-server", "loss=1%"], "the topology router has a rate and a queue only"),
+        (["loopback", "--rate", "1mbit"], "the topology loopback has no rate and no queue"),
+        (["crowd:2", "--json", "/tmp/x"], "the topology crowd:2 counts no packets for --json"),
+        (
+            ["star", "--seed", "1"],
+            "\"star\" is no topology; there are loopback, pair, link, router",
+        ),
+    ];
+    for (arguments, expected) in cases {
+        let output = link(&["--topology"]).args(arguments).args(["--", "true"]).output().unwrap();
+        let said = said(&output);
+        assert!(said.contains(expected), "{arguments:?}: {said}");
+        assert_eq!((said.lines().count(), output.status.code()), (1, Some(2)), "{said}");
+    }
+}
+
+#[test]
+fn root_the_commands_of_a_crowd_have_numbers() {
+    let test = "root_the_commands_of_a_crowd_have_numbers";
+    let server = "python3 -c \"import socket; l = socket.create_server(('198.18.0.2', 7000)); \
+                  print(*sorted(l.accept()[0].recv(9).decode() for _ in range(3)))\"";
+    let client = "import os, socket; s = socket.create_connection(('198.18.0.2', 7000)); \
+                  n = os.environ['SOCKSCOPE_CLIENT']; s.sendall(n.encode()); exit(int(n) // 3 * 9)";
+    let options = ["--topology", "crowd:3", "--rate", "1mbit", "--server", server];
+    let arguments = [options.as_slice(), &["--", "python3", "-c", client]].concat();
+    let Some(output) = made(test, &arguments) else { return };
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "1 2 3\n", "{}", said(&output));
+    assert_eq!(output.status.code(), Some(9), "that of the one that failed");
+    assert_eq!(said(&output), "crowd:3     rate=1mbit queue=1000p\n");
 }
 
 #[test]

@@ -1,22 +1,20 @@
-//! The two ends of a link: a network namespace each, with a TUN device, loopback and an address.
+//! A server and its clients: a network namespace each.
 //!
-//! The devices end with the file descriptors of the link, and the processes with the program: nothing remains.
+//! The ends of a link have a TUN device each, which ends with its file descriptor.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 use std::process::{Child, Command};
-use std::sync::Arc;
 
 use tappers::linux::Tun;
 use tappers::{AddAddressV4, DeviceState, Interface};
 
 use crate::error::Error;
 use crate::namespace::{Namespace, configure};
-use crate::processes::Processes;
 
 /// Of the network that RFC 2544 sets aside for measurements.
-const CLIENT: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
-const SERVER: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 2);
+pub(crate) const CLIENT: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
+pub(crate) const SERVER: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 2);
 const PREFIX_BITS: u8 = 24;
 const DEVICE: &str = "link0";
 /// Packets that the device holds until the link takes them. So many that the queue is the wire's, not the device's.
@@ -44,37 +42,44 @@ impl Side {
 /// The devices of both ends, client first.
 pub type Ends = [Tun; 2];
 
-/// The namespaces of both ends.
+/// The namespaces of a server and its clients.
 pub struct Hosts {
-    namespaces: [Namespace; 2],
+    /// Of the clients; without any, the server's is theirs too.
+    pub(crate) clients: Vec<Namespace>,
+    /// Of the server.
+    pub(crate) server: Namespace,
+    /// Of hosts between them, which are held: a namespace ends with its thread.
+    pub(crate) _between: Vec<Namespace>,
 }
 
 impl Hosts {
-    /// Makes both namespaces and their devices, up and with addresses.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Refused`] without the right to make namespaces (`CAP_SYS_ADMIN`) or devices (`CAP_NET_ADMIN`).
-    pub fn new(mtu: usize) -> Result<(Self, Ends), Error> {
-        let processes = Arc::new(Processes::new()?);
-        let host = |side: Side| {
-            let namespace = Namespace::new(&format!("{side:?}").to_lowercase(), &processes)?;
-            let tun = namespace.run(move || device(side, mtu))??;
-            Ok::<_, Error>((namespace, tun))
-        };
-        let (client, client_end) = host(Side::Client)?;
-        let (server, server_end) = host(Side::Server)?;
-        Ok((Self { namespaces: [client, server] }, [client_end, server_end]))
-    }
-
-    /// Starts a command at this end. The kernel kills it, and all processes that it started, when this or the program
-    /// ends.
+    /// Starts a command at the server's host or that of the only or first client. The kernel kills it, and all
+    /// processes that it started, when this or the program ends.
     ///
     /// # Errors
     ///
     /// [`Error::Start`] when it cannot be started.
     pub fn start(&self, side: Side, command: Command) -> Result<Child, Error> {
-        self.namespaces[side as usize].start(command)
+        self.host(side).start(command)
+    }
+
+    /// Starts a command at the host of a client, from 0 on.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Start`] when it cannot be started, and [`Error::Thread`] without such a client.
+    pub fn start_client(&self, index: usize, command: Command) -> Result<Child, Error> {
+        match index {
+            0 => self.start(Side::Client, command),
+            _ => self.clients.get(index).ok_or(Error::Thread)?.start(command),
+        }
+    }
+
+    fn host(&self, side: Side) -> &Namespace {
+        match side {
+            Side::Client => self.clients.first().unwrap_or(&self.server),
+            Side::Server => &self.server,
+        }
     }
 
     /// Packets that the kernel dropped at this end since nothing fetched them from the device in time.
@@ -83,7 +88,7 @@ impl Hosts {
     ///
     /// [`Error::Thread`] when the end's thread is gone.
     pub fn device_drops(&self, side: Side) -> Result<u64, Error> {
-        self.namespaces[side as usize].run(device_drops)
+        self.host(side).run(device_drops)
     }
 
     /// Whether a socket of this end accepts connections or takes datagrams.
@@ -92,12 +97,12 @@ impl Hosts {
     ///
     /// [`Error::Thread`] when the end's thread is gone.
     pub fn is_served(&self, side: Side) -> Result<bool, Error> {
-        self.namespaces[side as usize].run(is_served)
+        self.host(side).run(is_served)
     }
 }
 
 /// Makes the TUN device of an end in this thread's namespace.
-fn device(side: Side, mtu: usize) -> Result<Tun, Error> {
+pub fn link_end(address: Ipv4Addr, mtu: usize) -> Result<Tun, Error> {
     let refused = |what| move |cause: io::Error| Error::Refused { what, cause };
     let name = Interface::new(DEVICE).map_err(refused("name a TUN device"))?;
     let tun = Tun::new_named(name).map_err(refused("open a TUN device"))?;
@@ -107,7 +112,6 @@ fn device(side: Side, mtu: usize) -> Result<Tun, Error> {
     configure(DEVICE, libc::SIOCSIFTXQLEN, length)
         .map_err(refused("set the queue of the TUN device"))?;
     tun.set_nonblocking(true).map_err(refused("set up the TUN device"))?;
-    let IpAddr::V4(address) = side.address() else { return Err(Error::Thread) };
     let mut request = AddAddressV4::new(address);
     request.set_netmask(PREFIX_BITS);
     tun.add_addr(request).map_err(refused("give the TUN device an address"))?;

@@ -1,13 +1,14 @@
 //! A wire in user space: it carries packets between two TUN devices in two network namespaces.
 //!
 //! [`Wire`] is one direction of it, without I/O and without a clock: packets and times in, packets and times
-//! out. [`Hosts`] makes the namespaces and the devices, and starts the commands at both ends. [`carry`] moves
-//! packets between the devices through two wires, and measures how late it is.
+//! out. A [`Topology`] makes the namespaces and the devices of it and of other connections between a server and its
+//! clients: [`Hosts`], which starts commands there. [`carry`] moves packets between the devices through two wires, and
+//! measures how late it is.
 //!
 //! All random choices of a direction follow from a seed. Each kind of choice has a generator of its own, which is
 //! asked once for each packet: the packets that are dropped depend on the seed and on their number alone.
 //!
-//! The host's network is not changed: both namespaces have no name, and they end with their last process.
+//! The host's network is not changed: the namespaces have no name, and end with the program and all their processes.
 
 mod clock;
 mod codel;
@@ -19,12 +20,14 @@ mod line;
 mod loss;
 mod offloads;
 mod namespace;
+mod netlink;
 mod opportunities;
 mod priority;
 mod processes;
 mod quantity;
 mod random;
 mod settings;
+mod topology;
 mod wire;
 
 pub use error::{Error, SettingsError};
@@ -35,4 +38,5 @@ pub use offloads::{Offload, offloads};
 pub use opportunities::Opportunities;
 pub use quantity::{Bandwidth, Bytes, Interval, Share};
 pub use settings::{Capacity, Discipline, LossModel, Reordering, Settings};
+pub use topology::{Line, Topology};
 pub use wire::{Counts, Packet, Wire};

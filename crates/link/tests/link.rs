@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use sockscope_link::{Ended, Error, Hosts, Settings, Side, Wire, carry};
+use sockscope_link::{Ended, Error, Hosts, Line, Settings, Side, Topology, Wire, carry};
 
 /// Datagrams that a test sends in one direction.
 const DATAGRAMS: usize = 2_000;
@@ -67,8 +67,8 @@ print('same' if back == data else 'other bytes: %d of %d' % (len(back), len(data
 
 /// The ends of a link; `None` where this process may not make them, which counts the test as skipped.
 fn hosts(test: &str) -> Option<(Hosts, sockscope_link::Ends)> {
-    match Hosts::new(1_500) {
-        Ok(made) => Some(made),
+    match Topology::Link.build(Line::default()) {
+        Ok((hosts, ends)) => Some((hosts, ends.expect("a link has ends"))),
         Err(error) => {
             let required = std::env::var("SOCKSCOPE_LIVE").is_ok_and(|wish| wish == "1");
             assert!(!required, "{error}");
