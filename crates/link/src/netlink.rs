@@ -14,8 +14,6 @@ use crate::quantity::Bandwidth;
 
 /// linux/veth.h: the other device of a pair.
 const VETH_INFO_PEER: u16 = 1;
-/// linux/if_link.h: packets of one that the kernel leaves to the device to divide.
-const IFLA_GSO_MAX_SEGS: u16 = 40;
 /// linux/pkt_sched.h.
 const TCA_TBF_PARMS: u16 = 1;
 const TCA_TBF_RATE64: u16 = 4;
@@ -104,19 +102,13 @@ pub struct Device {
     pub name: String,
     /// Bytes of the largest packet.
     pub mtu: u32,
-    /// Whether the kernel divides data into packets before the device.
-    pub is_plain: bool,
 }
 
 impl Device {
     fn written(&self, request: Request) -> Request {
-        let named = request
+        request
             .attribute(libc::IFLA_IFNAME, &with_zero(&self.name))
-            .attribute(libc::IFLA_MTU, &self.mtu.to_ne_bytes());
-        match self.is_plain {
-            true => named.attribute(IFLA_GSO_MAX_SEGS, &1_u32.to_ne_bytes()),
-            false => named,
-        }
+            .attribute(libc::IFLA_MTU, &self.mtu.to_ne_bytes())
     }
 }
 

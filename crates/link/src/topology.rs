@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use crate::error::{Error, SettingsError};
 use crate::hosts::{CLIENT, Ends, Hosts, SERVER, link_end};
-use crate::namespace::{Namespace, set_up};
+use crate::namespace::{Namespace, set_up, without_offload};
 use crate::netlink::{Device, add_address, add_route, add_token_bucket, make_pair};
 use crate::processes::Processes;
 use crate::quantity::Bandwidth;
@@ -199,11 +199,7 @@ impl<'a> End<'a> {
 /// Makes a pair of devices between two hosts, each with an address, a route to the other and a token bucket.
 fn connect(ends: &[End<'_>; 2], line: Line) -> Result<(), Error> {
     let [near, far] = ends;
-    let devices = ends.each_ref().map(|end| Device {
-        name: end.device.clone(),
-        mtu: line.mtu,
-        is_plain: true,
-    });
+    let devices = ends.each_ref().map(|end| Device { name: end.device.clone(), mtu: line.mtu });
     let namespace = far
         .host
         .run(|| File::open("/proc/thread-self/ns/net"))?
@@ -214,6 +210,7 @@ fn connect(ends: &[End<'_>; 2], line: Line) -> Result<(), Error> {
     for (end, other) in [(near, far), (far, near)] {
         let (device, address, to) = (end.device.clone(), end.address, other.address);
         let add = move || {
+            without_offload(&device)?;
             set_up(&device)?;
             add_address(&device, address)?;
             add_route(&device, to, address, None)?;
