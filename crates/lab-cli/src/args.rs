@@ -48,6 +48,8 @@ pub enum LabCommand {
     /// Show which functions and layers of the kernel have the CPU time of a command.
     #[command(after_help = PROFILE_EXAMPLES)]
     Profile(LabProfile),
+    /// Send, receive or compute: the programs of experiments, each with one line of JSON when it ends.
+    Work(crate::work::args::LabWork),
 }
 
 const PROFILE_EXAMPLES: &str = "\

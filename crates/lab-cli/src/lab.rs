@@ -20,8 +20,7 @@ use sockscope_report::plot::{PlotOptions, draw};
 
 use crate::args::{CheckFormat, Lab, LabCheck, LabCommand, LabFormat, LabOn, LabRun};
 use crate::experiment_ids::{LIVE, failure};
-use crate::link;
-use crate::profile;
+use crate::{link, profile, work};
 
 /// Time between two lines of progress on a terminal.
 const PROGRESS_EVERY: Duration = Duration::from_millis(100);
@@ -39,6 +38,7 @@ pub fn lab(arguments: &Lab) -> Result<Outcome, Failure> {
         LabCommand::Check(arguments) => check(arguments),
         LabCommand::Link(arguments) => link::link(arguments),
         LabCommand::Profile(arguments) => profile::profile(arguments),
+        LabCommand::Work(arguments) => work::work(arguments),
     }
 }
 

@@ -16,6 +16,7 @@ mod lab;
 mod link;
 mod profile;
 mod vmtp;
+mod work;
 
 use std::process::ExitCode;
 

@@ -18,9 +18,9 @@ mod hosts;
 mod lateness;
 mod line;
 mod loss;
-mod offloads;
 mod namespace;
 mod netlink;
+mod offloads;
 mod opportunities;
 mod priority;
 mod processes;
@@ -30,6 +30,7 @@ mod settings;
 mod topology;
 mod wire;
 
+pub use clock::now_ns;
 pub use error::{Error, SettingsError};
 pub use forward::{Ended, carry};
 pub use hosts::{Ends, Hosts, Side};

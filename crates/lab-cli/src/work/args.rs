@@ -1,0 +1,299 @@
+//! The command line of `sockscope lab work`.
+
+use std::net::SocketAddr;
+
+use clap::{Args, Subcommand, ValueEnum};
+use sockscope_link::{Bytes, Interval};
+
+use super::message::MESSAGE_BYTES_MAX;
+
+/// The size of a message or of a buffer of the program.
+fn size(text: &str) -> Result<Bytes, String> {
+    let size: Bytes =
+        text.parse().map_err(|error: sockscope_link::SettingsError| error.to_string())?;
+    match size.0 <= MESSAGE_BYTES_MAX {
+        true => Ok(size),
+        false => Err(format!("sizes end at {} MiB", MESSAGE_BYTES_MAX >> 20)),
+    }
+}
+
+/// A path of HTTP, which stands between two spaces of a line.
+fn path(text: &str) -> Result<String, String> {
+    match text.starts_with('/') && text.bytes().all(|byte| byte.is_ascii_graphic()) {
+        true => Ok(text.to_owned()),
+        false => Err("a path begins with / and has no spaces".to_owned()),
+    }
+}
+
+/// `sockscope lab work`.
+#[derive(Debug, Args)]
+pub struct LabWork {
+    /// The program.
+    #[command(subcommand)]
+    pub program: WorkProgram,
+}
+
+/// Programs that send, receive and compute.
+#[derive(Debug, Subcommand)]
+pub enum WorkProgram {
+    /// Read connections or datagrams and drop the data.
+    Discard(Discard),
+    /// Send messages of one size to a reader.
+    Send(Send),
+    /// Make remote calls (ONC RPC) that return their string, or answer them.
+    RpcEcho(RpcEcho),
+    /// Send a request when the one before was answered, or answer requests.
+    OneAtATime(OneAtATime),
+    /// Send requests by a schedule, whether or not those before were answered, or answer requests.
+    RequestResponse(RequestResponse),
+    /// Receive messages, compute, and send them on: three processes.
+    Pipeline(Pipeline),
+    /// Search for prime numbers in some processes.
+    Load(Load),
+    /// Fetch a page over HTTP, with a connection for each time.
+    PageClient(PageClient),
+    /// A process of a pipeline: from standard input to standard output.
+    #[command(hide = true)]
+    Stage(Stage),
+    /// A process of the load: it ends with its standard input.
+    #[command(hide = true)]
+    Primes(Primes),
+}
+
+/// A transport.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum Transport {
+    /// A byte stream.
+    #[default]
+    Tcp,
+    /// Datagrams.
+    Udp,
+}
+
+/// Options of a socket.
+#[derive(Debug, Clone, Copy, Default, Args)]
+pub struct SocketOptions {
+    /// Send buffer to ask for, as 64kib; the kernel grants twice as much
+    #[arg(long, value_name = "SIZE")]
+    pub send_buffer: Option<Bytes>,
+    /// Receive buffer to ask for
+    #[arg(long, value_name = "SIZE")]
+    pub receive_buffer: Option<Bytes>,
+    /// Set TCP_NODELAY: small segments do not wait for acknowledgments
+    #[arg(long)]
+    pub nodelay: bool,
+}
+
+/// Which end of an exchange this is.
+#[derive(Debug, Clone, Copy, Args)]
+#[group(required = true, multiple = false)]
+pub struct End {
+    /// Answer at this address, as 198.18.0.2:7000; port 0 lets the kernel choose
+    #[arg(long, value_name = "ADDRESS")]
+    pub listen: Option<SocketAddr>,
+    /// Ask at this address
+    #[arg(long, value_name = "ADDRESS")]
+    pub to: Option<SocketAddr>,
+}
+
+/// `sockscope lab work discard`.
+#[derive(Debug, Args)]
+pub struct Discard {
+    /// Where to receive, as 198.18.0.2:7000; port 0 lets the kernel choose
+    #[arg(long, value_name = "ADDRESS")]
+    pub listen: SocketAddr,
+    /// Transport
+    #[arg(long, value_enum, default_value_t)]
+    pub protocol: Transport,
+    /// Bytes that each read asks for
+    #[arg(long, value_name = "SIZE", default_value = "64kib", value_parser = size)]
+    pub read_bytes: Bytes,
+    /// Sleep between two reads
+    #[arg(long, value_name = "TIME", default_value = "0")]
+    pub pause: Interval,
+    /// End after so many connections; datagrams are received until SIGTERM
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub connections: u32,
+    /// Take the latency from the messages' stamps, which `send --every` writes
+    #[arg(long)]
+    pub stamped: bool,
+    /// The socket.
+    #[command(flatten)]
+    pub socket: SocketOptions,
+}
+
+/// `sockscope lab work send`.
+#[derive(Debug, Args)]
+pub struct Send {
+    /// Where to send, as 198.18.0.2:7000
+    #[arg(long, value_name = "ADDRESS")]
+    pub to: SocketAddr,
+    /// Transport
+    #[arg(long, value_enum, default_value_t)]
+    pub protocol: Transport,
+    /// Give the address with each datagram (sendto) and leave the socket unconnected
+    #[arg(long)]
+    pub unconnected: bool,
+    /// Bytes of each message, and of each call to send
+    #[arg(long, value_name = "SIZE", default_value = "1kib", value_parser = size)]
+    pub message_bytes: Bytes,
+    /// Messages to send
+    #[arg(long, value_name = "N", default_value_t = 1_000)]
+    pub messages: u64,
+    /// Send by a schedule, one message in each such time, and stamp each with its planned time
+    #[arg(long, value_name = "TIME")]
+    pub every: Option<Interval>,
+    /// Sleep between two sends
+    #[arg(long, value_name = "TIME", default_value = "0", conflicts_with = "every")]
+    pub pause: Interval,
+    /// The socket.
+    #[command(flatten)]
+    pub socket: SocketOptions,
+}
+
+/// `sockscope lab work rpc-echo`.
+#[derive(Debug, Args)]
+pub struct RpcEcho {
+    /// Which end this is.
+    #[command(flatten)]
+    pub end: End,
+    /// Bytes of the string
+    #[arg(long, value_name = "SIZE", default_value = "1kib", value_parser = size)]
+    pub bytes: Bytes,
+    /// Calls to make
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    pub calls: u32,
+    /// Call by a schedule, one call in each such time, or later while the one before has no answer
+    #[arg(long, value_name = "TIME")]
+    pub every: Option<Interval>,
+    /// Buffer of the record streams, in octets: each write has this size at most
+    #[arg(long, value_name = "SIZE", default_value = "4000b", value_parser = size)]
+    pub buffer: Bytes,
+    /// End after so many connections
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub connections: u32,
+    /// The socket.
+    #[command(flatten)]
+    pub socket: SocketOptions,
+}
+
+/// What both programs of requests have.
+#[derive(Debug, Clone, Copy, Args)]
+pub struct Requests {
+    /// Which end this is.
+    #[command(flatten)]
+    pub end: End,
+    /// Transport
+    #[arg(long, value_enum, default_value_t)]
+    pub protocol: Transport,
+    /// Bytes of a request; 24 at least
+    #[arg(long, value_name = "SIZE", default_value = "100b", value_parser = size)]
+    pub request_bytes: Bytes,
+    /// Bytes of a response; 24 at least
+    #[arg(long, value_name = "SIZE", default_value = "100b", value_parser = size)]
+    pub response_bytes: Bytes,
+    /// Requests to send
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    pub requests: u64,
+    /// CPU time that the answering end takes for each request
+    #[arg(long, value_name = "TIME", default_value = "0")]
+    pub service: Interval,
+    /// End after so many connections; datagrams are answered until SIGTERM
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub connections: u32,
+    /// The socket.
+    #[command(flatten)]
+    pub socket: SocketOptions,
+}
+
+/// `sockscope lab work one-at-a-time`.
+#[derive(Debug, Args)]
+pub struct OneAtATime {
+    /// The requests.
+    #[command(flatten)]
+    pub requests: Requests,
+}
+
+/// `sockscope lab work request-response`.
+#[derive(Debug, Args)]
+pub struct RequestResponse {
+    /// The requests.
+    #[command(flatten)]
+    pub requests: Requests,
+    /// One request in each such time
+    #[arg(long, value_name = "TIME", default_value = "10ms")]
+    pub every: Interval,
+}
+
+/// `sockscope lab work pipeline`.
+#[derive(Debug, Args)]
+pub struct Pipeline {
+    /// Where to receive, over TCP
+    #[arg(long, value_name = "ADDRESS")]
+    pub listen: SocketAddr,
+    /// Where to send
+    #[arg(long, value_name = "ADDRESS")]
+    pub to: SocketAddr,
+    /// Bytes of each message
+    #[arg(long, value_name = "SIZE", default_value = "8kib", value_parser = size)]
+    pub message_bytes: Bytes,
+    /// CPU time of each message
+    #[arg(long, value_name = "TIME", default_value = "1ms")]
+    pub compute: Interval,
+    /// The sockets.
+    #[command(flatten)]
+    pub socket: SocketOptions,
+}
+
+/// `sockscope lab work load`.
+#[derive(Debug, Args)]
+pub struct Load {
+    /// Processes
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_024))]
+    pub processes: u32,
+    /// CPUs to which the processes are bound, in turn, as 0,1; without it they are not bound
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub cpus: Vec<u32>,
+    /// End after this time; without it, at SIGTERM
+    #[arg(long = "for", value_name = "TIME")]
+    pub time: Option<Interval>,
+}
+
+/// `sockscope lab work page-client`.
+#[derive(Debug, Args)]
+pub struct PageClient {
+    /// The server, as 198.18.0.2:80
+    #[arg(long, value_name = "ADDRESS")]
+    pub to: SocketAddr,
+    /// Path of the page
+    #[arg(long, value_name = "PATH", default_value = "/", value_parser = path)]
+    pub path: String,
+    /// Times to fetch it
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    pub pages: u64,
+    /// Fetch by a schedule, one page in each such time, or later while the one before is not there
+    #[arg(long, value_name = "TIME")]
+    pub every: Option<Interval>,
+    /// The socket.
+    #[command(flatten)]
+    pub socket: SocketOptions,
+}
+
+/// A process of the load.
+#[derive(Debug, Args)]
+pub struct Primes {
+    /// CPU to which it is bound
+    #[arg(long)]
+    pub cpu: Option<u32>,
+}
+
+/// A process of a pipeline.
+#[derive(Debug, Args)]
+pub struct Stage {
+    /// Bytes of each message
+    #[arg(long, value_parser = size)]
+    pub message_bytes: Bytes,
+    /// CPU time of each message
+    #[arg(long)]
+    pub compute: Interval,
+}
