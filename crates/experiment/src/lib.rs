@@ -172,6 +172,39 @@ impl Experiment {
         self.validate().map_err(refuse)
     }
 
+    /// The same without these parameters and these kinds of results, as on something that does not have them. Cases that
+    /// only differed in one of the parameters are one.
+    ///
+    /// # Errors
+    ///
+    /// When it makes no sense without them, or no result is left.
+    pub fn without(&self, parameters: &[&str], results: &[Keep]) -> Result<Self> {
+        let mut rest = self.clone();
+        for name in parameters {
+            rest.parameters.remove(*name);
+            rest.sweep.remove(*name);
+            rest.shown.remove(*name);
+            rest.variant.iter_mut().for_each(|variant| drop(variant.remove(*name)));
+            rest.changes.retain(|(other, _)| other != name);
+        }
+        rest.variant = distinct(std::mem::take(&mut rest.variant));
+        rest.record.retain(|keep| !results.contains(keep));
+        if rest.record.is_empty() {
+            return Err(Error::file(
+                &self.file(),
+                "none of its results can be measured there".to_owned(),
+            ));
+        }
+        Ok(rest)
+    }
+
+    /// Names of all parameters that the file gives, fixed, of variants and swept.
+    pub fn parameter_names(&self) -> BTreeSet<&str> {
+        let variants = self.variant.iter().flat_map(Table::keys);
+        let names = self.parameters.keys().chain(variants).chain(self.sweep.keys());
+        names.map(String::as_str).collect()
+    }
+
     /// The cases in order.
     ///
     /// # Errors

@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 use sockscope_claims::Verdict;
 use sockscope_experiment::{Case, Experiment, builtin, builtin_by_id, one_value_each, result};
 use sockscope_lab::{bundle, figure, run};
-use sockscope_live::{integrated, protocols};
+use sockscope_live::conditions::Rule;
+use sockscope_live::{integrated, kernel, protocols};
 use sockscope_program::failure::Failure;
 use sockscope_program::loaded::Loaded;
 use sockscope_program::outcome::Outcome;
@@ -94,17 +95,35 @@ fn run_model(arguments: &LabRun) -> Result<(), Failure> {
 
 /// An experiment on this machine.
 fn run_live(arguments: &LabRun) -> Result<(), Failure> {
-    if !LIVE.iter().any(|(id, _)| *id == arguments.experiment) {
-        let known = LIVE.map(|(id, _)| format!("`{id}`")).join(" and ");
-        let text = format!("`{}` runs on the model only; live runs {known}", arguments.experiment);
-        return Err(Failure::new(text));
-    }
     if arguments.seed.is_some() {
         return Err(Failure::new("--seed is for the model: nothing here is drawn by chance"));
     }
-    if arguments.experiment == integrated::ID {
-        return run_integrated(arguments);
+    match arguments.experiment.as_str() {
+        integrated::ID => run_integrated(arguments),
+        protocols::ID => run_protocols(arguments),
+        _ => run_on_kernel(arguments),
     }
+}
+
+/// An experiment of a file, on this machine's kernel.
+fn run_on_kernel(arguments: &LabRun) -> Result<(), Failure> {
+    let mut experiment = experiment(&arguments.experiment)?;
+    experiment.set_all(&arguments.set).map_err(|error| failure(&error))?;
+    let laboratory = std::env::current_exe()
+        .map_err(|error| Failure::new(format!("cannot find this program: {error}")))?;
+    let rule = Rule { drops: !arguments.keep_disturbed, ..Rule::default() };
+    let plan = kernel::Plan { laboratory: &laboratory, runs: arguments.repetitions, rule };
+    let mut progress = |case: &str| stderr!("sockscope: {case}");
+    let results = kernel::run(&experiment, plan, &mut progress)
+        .map_err(|error| Failure::new(error.to_string()))?;
+    if let Some(folder) = &arguments.output {
+        keep_results(folder, &results)?;
+        stderr!("sockscope: results in {}", folder.display());
+    }
+    show(&results, [result::write_json, result::write_csv, result::write_text], arguments.format)
+}
+
+fn run_protocols(arguments: &LabRun) -> Result<(), Failure> {
     let mut plan = protocols::Plan::default();
     plan.repetitions = arguments.repetitions.unwrap_or(plan.repetitions);
     for text in &arguments.set {
@@ -211,12 +230,7 @@ fn keep(
     experiment: &Experiment,
     results: &result::RunResult,
 ) -> Result<(), Failure> {
-    let forms = [result::write_json, result::write_csv, result::write_text];
-    keep_forms(folder, &experiment.id, results, forms)?;
-    for (name, chart) in figure::charts(results).map_err(Failure::new)? {
-        let path = folder.join(format!("{}-{name}.svg", experiment.id));
-        write_figure(&path, draw_chart(&chart, FIGURE_PX.0, FIGURE_PX.1))?;
-    }
+    keep_results(folder, results)?;
     for (case, path) in
         bundle::write_bundles(experiment, folder).map_err(|error| failure(&error))?
     {
@@ -224,6 +238,18 @@ fn keep(
         draw_trace(experiment, &case, &path)?;
     }
     stderr!("sockscope: results in {}", folder.display());
+    Ok(())
+}
+
+/// Writes results in all their forms, and the figures of their tables.
+fn keep_results(folder: &Path, results: &result::RunResult) -> Result<(), Failure> {
+    let id = &results.experiment.id;
+    let forms = [result::write_json, result::write_csv, result::write_text];
+    keep_forms(folder, id, results, forms)?;
+    for (name, chart) in figure::charts(results).map_err(Failure::new)? {
+        let path = folder.join(format!("{id}-{name}.svg"));
+        write_figure(&path, draw_chart(&chart, FIGURE_PX.0, FIGURE_PX.1))?;
+    }
     Ok(())
 }
 

@@ -43,8 +43,11 @@ pub fn plots<'a>(experiment: &'a Experiment, case: &Case) -> Vec<(&'a Figure, Pl
 /// The line under the title of a drawing of the trace of `case`: place in the paper, machine and
 /// personality.
 pub fn about(figure: &Figure, experiment: &Experiment, case: &Case) -> String {
-    subtitle(figure, experiment, Some(case))
+    subtitle(figure, experiment, Some(case), MODEL)
 }
+
+/// What an experiment ran on, in the subtitle.
+const MODEL: &str = "model";
 
 /// What stands under a chart: the figure's own note, then those of the experiment.
 fn notes(figure: &Figure, experiment: &Experiment) -> Vec<String> {
@@ -72,9 +75,18 @@ pub fn charts(result: &RunResult) -> Result<Vec<(String, Chart)>, String> {
     let is_there = |figure: &&Figure| {
         (figure.x.is_some() || figure.phases || figure.protocol_times)
             && result.cases.iter().any(|case| figure.shows(&case.case))
+            && (result.kernel.is_none() || is_measured(figure, result))
     };
     let figures = result.experiment.figures.iter().filter(is_there);
     figures.map(|figure| Ok((figure.name.clone(), chart(figure, result)?))).collect()
+}
+
+/// Whether a run on a kernel has the numbers of a figure.
+fn is_measured(figure: &Figure, result: &RunResult) -> bool {
+    let Some(first) = result.cases.first() else { return false };
+    let numbers = first.measured.numbers(&result.experiment);
+    let has = |name: &String| numbers.iter().any(|(other, _)| other == name);
+    figure.x.is_some() && figure.y.iter().all(has)
 }
 
 fn chart(figure: &Figure, result: &RunResult) -> Result<Chart, String> {
@@ -92,15 +104,24 @@ fn chart(figure: &Figure, result: &RunResult) -> Result<Chart, String> {
     let cases = result.cases.iter().filter(|case| figure.shows(&case.case)).count();
     Ok(Chart {
         title: figure.title.clone(),
-        subtitle: subtitle(figure, experiment, result.cases.first().map(|first| &first.case)),
+        subtitle: subtitle(
+            figure,
+            experiment,
+            result.cases.first().map(|first| &first.case),
+            if result.kernel.is_some() { "this kernel" } else { MODEL },
+        ),
         panels,
         notes: notes(figure, experiment),
         facts: format!(
-            "sockscope: lab run {}; {cases} case{}, {runs} run{} of each, seed {}",
+            "sockscope: lab run {}{}; {cases} case{}, {runs} run{} of each{}",
             experiment.id,
+            if result.kernel.is_some() { " --on live" } else { "" },
             if cases == 1 { "" } else { "s" },
             if runs == 1 { "" } else { "s" },
-            experiment.seed
+            match &result.kernel {
+                Some(kernel) => format!("; {}", kernel.machine),
+                None => format!(", seed {}", experiment.seed),
+            }
         ),
     })
 }
@@ -204,15 +225,17 @@ fn told(name: &str, value: &Value) -> String {
 
 /// Where the figure stands in the paper, and what all cases share of machine and personality with
 /// this one.
-fn subtitle(figure: &Figure, experiment: &Experiment, case: Option<&Case>) -> String {
+/// Under a title: where the paper has it, on what it ran (`on`), and the parameters that say more of that.
+fn subtitle(figure: &Figure, experiment: &Experiment, case: Option<&Case>, on: &str) -> String {
     // A file that is gone after the run leaves its path.
     let case = case.map(|case| without_path(case).unwrap_or_else(|_| case.clone()));
     let fixed = case.as_ref().map_or(&[][..], |case| &case.named[..case.named.len() - case.swept]);
     let told = fixed.iter().filter_map(|(name, value)| {
-        let is_told = ["machine", "personality", "link", "protocol"].contains(&name.as_str());
+        let of_model = ["machine", "personality"].contains(&name.as_str());
+        let is_told = ["link", "protocol"].contains(&name.as_str()) || (of_model && on == MODEL);
         is_told.then(|| word(value))
     });
-    let words = [place(figure, experiment), "model".to_owned()].into_iter().chain(told);
+    let words = [place(figure, experiment), on.to_owned()].into_iter().chain(told);
     words.collect::<Vec<_>>().join(", ")
 }
 
@@ -273,7 +296,7 @@ mod tests {
         };
         let cases = experiment.cases().unwrap().into_iter().enumerate();
         let cases = cases.map(|(at, case)| CaseResult { case, measured: measured(at) }).collect();
-        RunResult { experiment, cases }
+        RunResult { experiment, cases, kernel: None }
     }
 
     fn lines(panel: &ChartPanel) -> Vec<String> {

@@ -67,7 +67,7 @@ pub fn run_all(
             }
         };
         let cases = cases.iter().map(joined).collect();
-        results.push(RunResult { experiment: experiment.clone(), cases });
+        results.push(RunResult { experiment: experiment.clone(), cases, kernel: None });
     }
     Ok(results)
 }

@@ -11,6 +11,7 @@ use tappers::{AddAddressV4, DeviceState, Interface};
 
 use crate::error::Error;
 use crate::namespace::{Namespace, configure};
+use crate::traffic::HostTraffic;
 
 /// Of the network that RFC 2544 sets aside for measurements.
 pub(crate) const CLIENT: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
@@ -89,6 +90,20 @@ impl Hosts {
     /// [`Error::Thread`] when the end's thread is gone.
     pub fn device_drops(&self, side: Side) -> Result<u64, Error> {
         self.host(side).run(device_drops)
+    }
+
+    /// What all hosts but those in between have sent.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Thread`] when the thread of a host is gone.
+    pub fn traffic(&self) -> Result<HostTraffic, Error> {
+        let hosts = self.clients.iter().chain([&self.server]);
+        let mut all = HostTraffic::default();
+        for host in hosts {
+            all = all + host.run(HostTraffic::now)?;
+        }
+        Ok(all)
     }
 
     /// Whether a socket of this end accepts connections or takes datagrams.

@@ -28,6 +28,7 @@ mod quantity;
 mod random;
 mod settings;
 mod topology;
+mod traffic;
 mod wire;
 
 pub use clock::now_ns;
@@ -40,4 +41,5 @@ pub use opportunities::Opportunities;
 pub use quantity::{Bandwidth, Bytes, Interval, Share};
 pub use settings::{Capacity, Discipline, LossModel, Reordering, Settings};
 pub use topology::{Line, Topology};
+pub use traffic::HostTraffic;
 pub use wire::{Counts, Packet, Wire};

@@ -3,9 +3,11 @@
 //! [`protocols`] compares the cost of a call over TCP, UDP, Unix sockets, VMTP, QUIC and shared memory;
 //! [`integrated`] compares a call through layers with a call by one path, and [`profile`] shows which functions of the
 //! kernel have the CPU time of a command. Times are nanoseconds of the
-//! monotonic clock. Each result has the [`conditions`] of its runs.
+//! monotonic clock. [`kernel`] runs the experiments of the papers. Each result has
+//! the [`conditions`] of its runs.
 
 pub mod conditions;
 pub mod integrated;
+pub mod kernel;
 pub mod profile;
 pub mod protocols;

@@ -30,10 +30,13 @@ struct Document<'a> {
     schema: &'static str,
     experiment: &'a str,
     on: &'static str,
-    seed: u64,
+    seed: Option<u64>,
     machine: Option<&'a str>,
     personality: Option<&'a str>,
-    notes: &'a [String],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schemars(with = "Option<Named<serde_json::Value>>"))]
+    conditions: Option<&'a serde_json::Value>,
+    notes: Vec<&'a str>,
     cases: Vec<CaseView<'a>>,
 }
 
@@ -110,17 +113,20 @@ struct DistributionView {
 }
 
 impl<'a> Document<'a> {
-    fn new(RunResult { experiment, cases }: &'a RunResult) -> Self {
-        let first = cases.first().map(|case| &case.case.parameters);
+    fn new(RunResult { experiment, cases, kernel }: &'a RunResult) -> Self {
+        let kernel = kernel.as_ref();
+        let first = cases.first().map(|case| &case.case.parameters).filter(|_| kernel.is_none());
         let personality = first.map(|it| it.personality.as_str());
+        let of_kernel = kernel.map_or(&[][..], |kernel| &kernel.notes);
         Self {
             schema: SCHEMA,
             experiment: &experiment.id,
-            on: "model",
-            seed: experiment.seed,
-            machine: first.map(|it| it.machine.as_str()),
+            on: if kernel.is_some() { "live" } else { "model" },
+            seed: kernel.is_none().then_some(experiment.seed),
+            machine: kernel.map(|it| it.machine.as_str()).or(first.map(|it| it.machine.as_str())),
             personality: personality.filter(|name| !name.is_empty()),
-            notes: &experiment.notes,
+            conditions: kernel.map(|kernel| &kernel.conditions),
+            notes: experiment.notes.iter().chain(of_kernel).map(String::as_str).collect(),
             cases: cases.iter().map(|case| CaseView::new(case, experiment)).collect(),
         }
     }

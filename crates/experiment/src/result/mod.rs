@@ -19,6 +19,19 @@ pub struct RunResult {
     pub experiment: Experiment,
     /// Its cases in order.
     pub cases: Vec<CaseResult>,
+    /// Where it ran; `None`: on the model.
+    pub kernel: Option<OnKernel>,
+}
+
+/// A run on a kernel.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OnKernel {
+    /// The machine, in words.
+    pub machine: String,
+    /// What a reader must know of the runs, one sentence each.
+    pub notes: Vec<String>,
+    /// The machine, what others did on it, and which runs were dropped, for programs.
+    pub conditions: serde_json::Value,
 }
 
 /// What one case gave.

@@ -37,7 +37,13 @@ fn write_head(result: &RunResult, out: &mut dyn io::Write) -> io::Result<()> {
         writeln!(out, "  {line}")?;
     }
     let runs = counted(experiment.repetitions.into(), "run");
-    writeln!(out, "  on the model, seed {}, {runs} of each case", experiment.seed)?;
+    match &result.kernel {
+        None => writeln!(out, "  on the model, seed {}, {runs} of each case", experiment.seed)?,
+        Some(kernel) => {
+            let words = format!("on {}, {runs} of each case", kernel.machine);
+            wrapped(&words, WIDTH).iter().try_for_each(|line| writeln!(out, "  {line}"))?;
+        }
+    }
     if let Some(case) = result.cases.first() {
         let fixed = &case.case.named[..case.case.named.len() - case.case.swept];
         let words: Vec<_> =
@@ -46,7 +52,8 @@ fn write_head(result: &RunResult, out: &mut dyn io::Write) -> io::Result<()> {
             writeln!(out, "  {line}")?;
         }
     }
-    for note in &experiment.notes {
+    let of_kernel = result.kernel.as_ref().map_or(&[][..], |kernel| &kernel.notes);
+    for note in experiment.notes.iter().chain(of_kernel) {
         for (at, line) in wrapped(note, WIDTH).into_iter().enumerate() {
             writeln!(out, "  {} {line}", if at == 0 { "note:" } else { "     " })?;
         }

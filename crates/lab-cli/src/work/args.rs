@@ -17,6 +17,11 @@ fn size(text: &str) -> Result<Bytes, String> {
     }
 }
 
+/// The size of a string, which may be empty.
+fn string_size(text: &str) -> Result<Bytes, String> {
+    if ["0", "0b"].contains(&text) { Ok(Bytes(0)) } else { size(text) }
+}
+
 /// A path of HTTP, which stands between two spaces of a line.
 fn path(text: &str) -> Result<String, String> {
     match text.starts_with('/') && text.bytes().all(|byte| byte.is_ascii_graphic()) {
@@ -140,6 +145,12 @@ pub struct Send {
     /// Messages to send
     #[arg(long, value_name = "N", default_value_t = 1_000)]
     pub messages: u64,
+    /// Bytes to send in all, in place of a number of messages; the last message may be shorter
+    #[arg(long, value_name = "SIZE", value_parser = size, conflicts_with = "messages")]
+    pub bytes: Option<Bytes>,
+    /// List the time of each call that sends in the result
+    #[arg(long)]
+    pub list_times: bool,
     /// Send by a schedule, one message in each such time, and stamp each with its planned time
     #[arg(long, value_name = "TIME")]
     pub every: Option<Interval>,
@@ -158,7 +169,7 @@ pub struct RpcEcho {
     #[command(flatten)]
     pub end: End,
     /// Bytes of the string
-    #[arg(long, value_name = "SIZE", default_value = "1kib", value_parser = size)]
+    #[arg(long, value_name = "SIZE", default_value = "1kib", value_parser = string_size)]
     pub bytes: Bytes,
     /// Calls to make
     #[arg(long, value_name = "N", default_value_t = 100)]
@@ -166,6 +177,9 @@ pub struct RpcEcho {
     /// Call by a schedule, one call in each such time, or later while the one before has no answer
     #[arg(long, value_name = "TIME")]
     pub every: Option<Interval>,
+    /// List the time of each call in the result
+    #[arg(long)]
+    pub list_times: bool,
     /// Buffer of the record streams, in octets: each write has this size at most
     #[arg(long, value_name = "SIZE", default_value = "4000b", value_parser = size)]
     pub buffer: Bytes,

@@ -92,6 +92,11 @@ impl Report {
         self
     }
 
+    /// With a list of times, where it is asked for.
+    pub fn with_times(self, is_asked: bool, times_ns: &[u64]) -> Self {
+        if is_asked { self.with("times_ns", times_ns.into()) } else { self }
+    }
+
     /// Prints it: one line.
     pub fn print(self) -> Result<Outcome, Failure> {
         let line = self.json(now_ns());

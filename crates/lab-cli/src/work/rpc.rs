@@ -146,6 +146,7 @@ fn call(arguments: &RpcEcho, to: SocketAddr, stop: &StopSignals) -> Result<Outco
     let mut report = Report::new("rpc-echo", "asking").over(buffers);
     let mut schedule = Schedule::new(arguments.every);
     let text = vec![b'x'; arguments.bytes.0 as usize];
+    let mut times_ns = Vec::new();
     for xid in 0..arguments.calls {
         let planned_ns = schedule.wait();
         if stop.stop_requested() {
@@ -155,12 +156,14 @@ fn call(arguments: &RpcEcho, to: SocketAddr, stop: &StopSignals) -> Result<Outco
         if !called.map_err(cannot("call", to))? {
             break;
         }
-        report.latency.add(now_ns().saturating_sub(planned_ns));
+        let took_ns = now_ns().saturating_sub(planned_ns);
+        report.latency.add(took_ns);
+        times_ns.push(took_ns);
     }
     report.received = records.received;
     report.sent = records.sent;
     report.unanswered = records.sent.messages.saturating_sub(records.received.messages);
-    let report = report.by(&schedule);
+    let report = report.by(&schedule).with_times(arguments.list_times, &times_ns);
     report.with("reads", records.reads.into()).with("writes", records.writes.into()).print()
 }
 

@@ -111,14 +111,27 @@ pub fn send(arguments: &Send) -> Result<Outcome, Failure> {
     let mut report = Report::new("send", "sender").over(buffers);
     let mut schedule = Schedule::new(arguments.every);
     let mut message = vec![0; bytes];
-    let mut refused = 0_u64;
-    for number in 0..arguments.messages {
+    let (mut refused, mut times_ns) = (0_u64, Vec::new());
+    let messages = arguments.bytes.map_or(arguments.messages, |all| all.0.div_ceil(bytes as u64));
+    let last_bytes =
+        arguments.bytes.map_or(bytes, |all| (all.0 - (messages - 1) * bytes as u64) as usize);
+    if is_stamped && last_bytes < STAMP_BYTES {
+        return Err(Failure::new(format!(
+            "lab work: the last message has {last_bytes} bytes, and one with a stamp {STAMP_BYTES} or more"
+        )));
+    }
+    for number in 0..messages {
+        let bytes = if number + 1 == messages { last_bytes } else { bytes };
+        let message = &mut message[..bytes];
         let planned_ns = schedule.wait();
         if is_stamped {
             let message_bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
-            Stamp { message_bytes, answer_bytes: 0, number, planned_ns }.write(&mut message);
+            Stamp { message_bytes, answer_bytes: 0, number, planned_ns }.write(message);
         }
-        match put(&message) {
+        let began_ns = arguments.list_times.then(now_ns);
+        let put = put(message);
+        times_ns.extend(began_ns.map(|began_ns| now_ns() - began_ns));
+        match put {
             Ok(()) => report.sent.add(bytes),
             // ICMP answers a datagram that no socket takes; the next call reports this.
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => refused += 1,
@@ -127,7 +140,8 @@ pub fn send(arguments: &Send) -> Result<Outcome, Failure> {
         pause(arguments.pause);
     }
     drop(put);
-    report.by(&schedule).with("refused", refused.into()).print()
+    let report = report.by(&schedule).with("refused", refused.into());
+    report.with_times(arguments.list_times, &times_ns).print()
 }
 
 type Put = Box<dyn FnMut(&[u8]) -> io::Result<()>>;

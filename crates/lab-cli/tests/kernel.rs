@@ -1,0 +1,75 @@
+//! `sockscope-lab lab run --on live`: experiments of files on this kernel.
+
+#[path = "../../cli/tests/schema/mod.rs"]
+mod schema;
+
+use std::io::Write;
+use std::path::Path;
+use std::process::Command;
+
+use schema::Schema;
+use serde_json::Value;
+
+/// A run in JSON, whatever else the machine does; `None` where this process may not make namespaces, which counts the
+/// test as skipped.
+fn ran(test: &str, arguments: &[&str]) -> Option<Value> {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sockscope-lab"));
+    command.args(["lab", "run"]).args(arguments);
+    command.args(["--on", "live", "--keep-disturbed", "--repetitions", "1", "--format", "json"]);
+    let output = command.output().expect("it starts");
+    let said = String::from_utf8_lossy(&output.stderr);
+    if said.contains("cannot make a PID namespace") {
+        let required = std::env::var("SOCKSCOPE_LIVE").is_ok_and(|wish| wish == "1");
+        assert!(!required, "{said}");
+        // Of a test that passes libtest shows what is written past its capture.
+        let _ = writeln!(std::io::stderr(), "SKIPPED: {test}: {}", said.trim_end());
+        return None;
+    }
+    assert!(output.status.success(), "{said}");
+    Schema::read("lab").check(Path::new(&arguments.join(" ")), &output.stdout);
+    Some(serde_json::from_slice(&output.stdout).expect("it is JSON"))
+}
+
+fn results(result: &Value) -> Vec<&Value> {
+    let cases = result["cases"].as_array().expect("the schema has cases");
+    cases.iter().map(|case| &case["results"]).collect()
+}
+
+fn count(value: &Value) -> u64 {
+    value.as_u64().unwrap_or_else(|| panic!("{value} is not a count"))
+}
+
+#[test]
+fn root_every_octet_of_a_transfer_arrives_in_both_topologies() {
+    let test = "root_every_octet_of_a_transfer_arrives_in_both_topologies";
+    let arguments = ["si-1a", "--set", "total_bytes=100000", "--set", "socket_buffer_bytes=16384"];
+    let Some(result) = ran(test, &arguments) else { return };
+    assert_eq!((&result["on"], &result["seed"]), (&"live".into(), &Value::Null));
+    let machine = &result["conditions"]["machine"];
+    assert!(machine["kernel"].as_str().is_some_and(|kernel| kernel.contains('.')), "{machine}");
+    let both = results(&result);
+    assert_eq!(both.len(), 2, "{result}");
+    for of in both {
+        assert_eq!(count(&of["bytes"]), 100_000);
+        assert!(count(&of["segments"]) >= 2 && count(&of["transfer_ns"]) > 0, "{of}");
+    }
+    // 100,000 octets over an Ethernet of 10 Mbit/s take 80 ms, but for what the token bucket lends.
+    let rate = results(&result)[0]["throughput_bits_per_s"].as_f64();
+    assert!(rate.is_some_and(|rate| rate < 20e6), "{rate:?}");
+}
+
+#[test]
+fn root_remote_calls_and_sends_have_a_time_each() {
+    let test = "root_remote_calls_and_sends_have_a_time_each";
+    let arguments = ["lh-1", "--set", "data_bytes=0", "--set", "calls=4"];
+    let Some(calls) = ran(test, &arguments) else { return };
+    assert_eq!(count(&results(&calls)[0]["call_ns"]["n"]), 4, "{calls}");
+    let arguments =
+        ["bb-3", "--set", "messages=5", "--set", "link=ethernet-3", "--set", "link_delay_us=0"];
+    let Some(sends) = ran(test, &arguments) else { return };
+    let of_sends = results(&sends);
+    assert_eq!(of_sends.len(), 4, "two sizes over two protocols: {sends}");
+    for of in of_sends {
+        assert_eq!(count(&of["call_ns"]["n"]), 5, "{of}");
+    }
+}
