@@ -45,6 +45,8 @@ pub enum LabCommand {
     Check(LabCheck),
     /// Run a command, and a server for it, at the two ends of a wire with delay, rate and loss, or of another topology.
     Link(LabLink),
+    /// Run one experiment on the model and on this kernel, and show both results next to each other.
+    Compare(LabCompare),
     /// Show which functions and layers of the kernel have the CPU time of a command.
     #[command(after_help = PROFILE_EXAMPLES)]
     Profile(LabProfile),
@@ -56,6 +58,39 @@ const PROFILE_EXAMPLES: &str = "\
 Examples:
   sockscope lab profile -- iperf3 -c 127.0.0.1 -t 5
   sockscope lab profile -o send.svg --json send.json -- python3 send.py";
+
+/// `sockscope lab compare`.
+#[derive(Debug, Args)]
+pub struct LabCompare {
+    /// Id of an experiment, as `lab list` names it, or the path of a .toml file
+    #[arg(value_name = "ID")]
+    pub experiment: String,
+    /// Form of the comparison
+    #[arg(long, value_enum, default_value_t)]
+    pub format: CompareFormat,
+    /// Replace a parameter, swept or fixed, by one value, as data_bytes=4800 (several: repeat)
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub set: Vec<String>,
+    /// Runs of each case on this kernel, instead of 3 or 5
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub repetitions: Option<u32>,
+    /// Keep runs on this machine that other programs disturbed, as the results say; else they are dropped and made again
+    #[arg(long)]
+    pub keep_disturbed: bool,
+    /// Also write the comparison in both forms and its figures (SVG) to this folder
+    #[arg(short, long, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+}
+
+/// Form of a comparison.
+#[derive(Debug, Clone, Copy, Default, ValueEnum)]
+pub enum CompareFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// Schema sockscope.lab-comparison/1.
+    Json,
+}
 
 /// `sockscope lab profile`.
 #[derive(Debug, Args)]

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use sockscope_claims::Verdict;
 use sockscope_experiment::{Case, Experiment, builtin, builtin_by_id, one_value_each, result};
+use sockscope_lab::comparison::{Comparison, write_comparison, write_comparison_json};
 use sockscope_lab::{bundle, figure, run};
 use sockscope_live::conditions::Rule;
 use sockscope_live::{integrated, kernel, protocols};
@@ -19,7 +20,9 @@ use sockscope_record::FlowId;
 use sockscope_render::chart::{Chart, draw_chart};
 use sockscope_report::plot::{PlotOptions, draw};
 
-use crate::args::{CheckFormat, Lab, LabCheck, LabCommand, LabFormat, LabOn, LabRun};
+use crate::args::{
+    CheckFormat, CompareFormat, Lab, LabCheck, LabCommand, LabCompare, LabFormat, LabOn, LabRun,
+};
 use crate::experiment_ids::{LIVE, failure};
 use crate::{link, profile, work};
 
@@ -38,6 +41,7 @@ pub fn lab(arguments: &Lab) -> Result<Outcome, Failure> {
         LabCommand::Run(arguments) => run_one(arguments).map(|()| Outcome::Done),
         LabCommand::Check(arguments) => check(arguments),
         LabCommand::Link(arguments) => link::link(arguments),
+        LabCommand::Compare(arguments) => compare(arguments).map(|()| Outcome::Done),
         LabCommand::Profile(arguments) => profile::profile(arguments),
         LabCommand::Work(arguments) => work::work(arguments),
     }
@@ -109,18 +113,57 @@ fn run_live(arguments: &LabRun) -> Result<(), Failure> {
 fn run_on_kernel(arguments: &LabRun) -> Result<(), Failure> {
     let mut experiment = experiment(&arguments.experiment)?;
     experiment.set_all(&arguments.set).map_err(|error| failure(&error))?;
-    let laboratory = std::env::current_exe()
-        .map_err(|error| Failure::new(format!("cannot find this program: {error}")))?;
-    let rule = Rule { drops: !arguments.keep_disturbed, ..Rule::default() };
-    let plan = kernel::Plan { laboratory: &laboratory, runs: arguments.repetitions, rule };
-    let mut progress = |case: &str| stderr!("sockscope: {case}");
-    let results = kernel::run(&experiment, plan, &mut progress)
-        .map_err(|error| Failure::new(error.to_string()))?;
+    let results = on_kernel(&experiment, arguments.repetitions, arguments.keep_disturbed)?;
     if let Some(folder) = &arguments.output {
         keep_results(folder, &results)?;
         stderr!("sockscope: results in {}", folder.display());
     }
     show(&results, [result::write_json, result::write_csv, result::write_text], arguments.format)
+}
+
+/// Results of an experiment on this kernel.
+fn on_kernel(
+    experiment: &Experiment,
+    runs: Option<u32>,
+    keeps_disturbed: bool,
+) -> Result<result::RunResult, Failure> {
+    let laboratory = std::env::current_exe()
+        .map_err(|error| Failure::new(format!("cannot find this program: {error}")))?;
+    let rule = Rule { drops: !keeps_disturbed, ..Rule::default() };
+    let plan = kernel::Plan { laboratory: &laboratory, runs, rule };
+    let mut progress = |case: &str| stderr!("sockscope: {case}");
+    kernel::run(experiment, plan, &mut progress).map_err(|error| Failure::new(error.to_string()))
+}
+
+/// `sockscope lab compare`.
+fn compare(arguments: &LabCompare) -> Result<(), Failure> {
+    let mut experiment = experiment(&arguments.experiment)?;
+    experiment.set_all(&arguments.set).map_err(|error| failure(&error))?;
+    // First the kernel: whether it can run the experiment shows at once.
+    let kernel = on_kernel(&experiment, arguments.repetitions, arguments.keep_disturbed)?;
+    let mut progress = Progress::new();
+    let model = run::run(&experiment, threads(), &mut |done, of| progress.show(done, of))
+        .map_err(|error| failure(&error))?;
+    progress.end();
+    let compared = Comparison { model, kernel };
+    let forms: [(&str, WriteForm<Comparison>); 2] =
+        [("txt", write_comparison), ("json", write_comparison_json)];
+    if let Some(folder) = &arguments.output {
+        let id = &experiment.id;
+        std::fs::create_dir_all(folder)
+            .map_err(|error| Failure::file("cannot create", folder, &error))?;
+        for (ending, write) in forms {
+            let path = folder.join(format!("{id}-compared.{ending}"));
+            write_to(&path, |out| write(&compared, out))?;
+        }
+        for (name, chart) in compared.charts().map_err(Failure::new)? {
+            let path = folder.join(format!("{id}-compared-{name}.svg"));
+            let height = CHART_HEAD_PX + PANEL_PX * u32::try_from(chart.panels.len()).unwrap_or(1);
+            write_figure(&path, draw_chart(&chart, FIGURE_PX.0, height))?;
+        }
+    }
+    let (_, write) = forms[usize::from(matches!(arguments.format, CompareFormat::Json))];
+    write_to(Path::new("-"), |out| write(&compared, out))
 }
 
 fn run_protocols(arguments: &LabRun) -> Result<(), Failure> {

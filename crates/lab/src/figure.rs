@@ -49,6 +49,12 @@ pub fn about(figure: &Figure, experiment: &Experiment, case: &Case) -> String {
 /// What an experiment ran on, in the subtitle.
 const MODEL: &str = "model";
 
+/// A number of results in words, in a unit that suits it.
+pub fn in_words(name: &str, value: f64) -> String {
+    let Measured { quantity, factor, .. } = Measured::of(name);
+    quantity.words(value * factor)
+}
+
 /// What stands under a chart: the figure's own note, then those of the experiment.
 fn notes(figure: &Figure, experiment: &Experiment) -> Vec<String> {
     figure.note.iter().chain(&experiment.notes).cloned().collect()

@@ -12,9 +12,11 @@
 //! | `model`, `atm_pair`, `vmtp_pair` | one run of one case, and what its records show |
 //! | `run` | all runs of an experiment |
 //! | `bundle`, `figure` | traces and charts made of that |
+//! | `comparison` | the same experiment on the model and on a kernel |
 
 mod atm_pair;
 pub mod bundle;
+pub mod comparison;
 pub mod figure;
 mod link_faults;
 pub mod model;

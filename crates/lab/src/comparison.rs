@@ -1,0 +1,244 @@
+//! The same experiment on the model and on a kernel, next to each other.
+
+use std::io;
+
+use serde_json::{Value, json};
+use sockscope_experiment::papers::Claims;
+use sockscope_experiment::result::{CaseResult, RunResult, wrapped, write_json};
+use sockscope_experiment::{Error, word};
+use sockscope_render::chart::Chart;
+
+use crate::figure::{charts, in_words};
+
+/// Numbers that are compared where the experiment has no figure of them.
+const NUMBERS: [&str; 4] = ["throughput_bits_per_s", "call_ns.mean", "segments", "acks"];
+/// Columns that sentences fill.
+const WIDTH: usize = 88;
+
+/// Results of one experiment on both.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Comparison {
+    /// On the model.
+    pub model: RunResult,
+    /// On a kernel.
+    pub kernel: RunResult,
+}
+
+impl Comparison {
+    /// Figures of both, the model's panels above those of the kernel, by their names. A figure that the kernel's run does
+    /// not have is left out.
+    ///
+    /// # Errors
+    ///
+    /// When a figure cannot be drawn from its results.
+    pub fn charts(&self) -> Result<Vec<(String, Chart)>, String> {
+        let today = charts(&self.kernel)?;
+        let then = charts(&self.model)?.into_iter();
+        let both = then.filter_map(|(name, model)| {
+            let (_, kernel) = today.iter().find(|(other, _)| *other == name)?;
+            Some((name, both(model, kernel.clone())))
+        });
+        Ok(both.collect())
+    }
+
+    /// The numbers to compare: those of figures, as far as both have them.
+    fn numbers(&self) -> Vec<String> {
+        let figures = self.model.experiment.figures.iter().flat_map(|figure| figure.y.clone());
+        let wanted = figures.chain(NUMBERS.map(str::to_owned));
+        let has = |result: &RunResult, name: &String| {
+            let first = result.cases.first();
+            first.is_some_and(|case| value(result, case, name).is_some())
+        };
+        let mut numbers = Vec::new();
+        for name in wanted.filter(|name| has(&self.model, name) && has(&self.kernel, name)) {
+            if !numbers.contains(&name) {
+                numbers.push(name);
+            }
+        }
+        numbers
+    }
+
+    /// Cases of the model with the parameters that a case of the kernel varies.
+    fn then<'a>(&'a self, today: &CaseResult) -> impl Iterator<Item = &'a CaseResult> {
+        let case = &today.case;
+        let varied = case.named[case.named.len() - case.swept..].to_vec();
+        self.model.cases.iter().filter(move |then| {
+            varied.iter().all(|(name, value)| then.case.value(name) == Some(value))
+        })
+    }
+}
+
+/// Panels of both, one chart.
+fn both(model: Chart, kernel: Chart) -> Chart {
+    let titled = |chart: Chart, on: &str| {
+        chart
+            .panels
+            .into_iter()
+            .map(move |mut panel| {
+                panel.title = if panel.title.is_empty() {
+                    on.to_owned()
+                } else {
+                    format!("{on}: {}", panel.title)
+                };
+                panel
+            })
+            .collect::<Vec<_>>()
+    };
+    let facts = kernel.facts.split_once("; ").map_or(kernel.facts.as_str(), |(_, rest)| rest);
+    Chart {
+        title: model.title.clone(),
+        subtitle: format!("above: {}; below: {}", model.subtitle, kernel.subtitle),
+        notes: model.notes.clone(),
+        facts: format!("{}; below {facts}", model.facts),
+        panels: [titled(model, "Model"), titled(kernel, "This kernel")].concat(),
+    }
+}
+
+fn value(result: &RunResult, case: &CaseResult, name: &str) -> Option<f64> {
+    let numbers = case.measured.numbers(&result.experiment);
+    numbers.into_iter().find(|(other, _)| other == name)?.1
+}
+
+/// Writes a table: a line for each case of the kernel and number, and what the paper prints.
+///
+/// # Errors
+///
+/// When `out` fails.
+pub fn write_comparison(comparison: &Comparison, out: &mut dyn io::Write) -> io::Result<()> {
+    let Comparison { model, kernel } = comparison;
+    let experiment = &model.experiment;
+    writeln!(
+        out,
+        "{}: {} ({}, {})",
+        experiment.id, experiment.title, experiment.paper, experiment.source
+    )?;
+    let machine = kernel.kernel.as_ref().map_or("", |kernel| &kernel.machine);
+    writeln!(out, "  then: the model; today: {machine}\n")?;
+    let numbers = comparison.numbers();
+    for name in &numbers {
+        writeln!(out, "{name:<52} {:>14} {:>14} {:>9}", "then", "today", "today/then")?;
+        for today in &kernel.cases {
+            for then in comparison.then(today) {
+                write_line(comparison, name, then, today, out)?;
+            }
+        }
+        writeln!(out)?;
+    }
+    write_claims(comparison, out)?;
+    let notes = kernel.kernel.as_ref().map_or(&[][..], |kernel| &kernel.notes);
+    for note in kernel.experiment.notes.iter().chain(notes) {
+        wrapped(&format!("note: {note}"), WIDTH)
+            .iter()
+            .try_for_each(|line| writeln!(out, "{line}"))?;
+    }
+    Ok(())
+}
+
+fn write_line(
+    comparison: &Comparison,
+    name: &str,
+    then: &CaseResult,
+    today: &CaseResult,
+    out: &mut dyn io::Write,
+) -> io::Result<()> {
+    let [before, now] = [(&comparison.model, then), (&comparison.kernel, today)]
+        .map(|(result, case)| value(result, case, name));
+    let shown = |value: Option<f64>| value.map_or("?".to_owned(), |value| in_words(name, value));
+    let ratio = before.zip(now).filter(|(before, _)| *before > 0.0);
+    let ratio = ratio.map_or("?".to_owned(), |(before, now)| format!("{:.2}", now / before));
+    let case = &then.case;
+    let varied = case.named[case.named.len() - case.swept..].iter();
+    let words = varied.map(|(name, value)| format!("{name} {}", word(value)));
+    let words = words.collect::<Vec<_>>().join(", ");
+    let words = if words.is_empty() { "the only case".to_owned() } else { words };
+    writeln!(out, "  {words:<50} {:>14} {:>14} {ratio:>9}", shown(before), shown(now))
+}
+
+/// What the paper prints of the experiment.
+fn write_claims(comparison: &Comparison, out: &mut dyn io::Write) -> io::Result<()> {
+    let claims = Claims::builtin().map_err(|error: Error| io::Error::other(error.to_string()))?;
+    for id in &comparison.model.experiment.feeds {
+        let Some(claim) = claims.claim(id) else { continue };
+        let values: Vec<String> = claim.values.iter().map(ToString::to_string).collect();
+        let printed = match (values.is_empty(), &claim.unit) {
+            (true, _) => String::new(),
+            (false, Some(unit)) => format!(" [{} {unit}]", values.join(", ")),
+            (false, None) => format!(" [{}]", values.join(", ")),
+        };
+        let words = format!("printed, {id}: {}{printed}", claim.statement);
+        wrapped(&words, WIDTH).iter().try_for_each(|line| writeln!(out, "{line}"))?;
+    }
+    Ok(())
+}
+
+/// Writes both results as one document, schema `sockscope.lab-comparison/1`.
+///
+/// # Errors
+///
+/// When `out` fails.
+pub fn write_comparison_json(comparison: &Comparison, out: &mut dyn io::Write) -> io::Result<()> {
+    let document = |result: &RunResult| -> io::Result<Value> {
+        let mut text = Vec::new();
+        write_json(result, &mut text)?;
+        Ok(serde_json::from_slice(&text)?)
+    };
+    let both = json!({
+        "schema": "sockscope.lab-comparison/1",
+        "experiment": comparison.model.experiment.id,
+        "model": document(&comparison.model)?,
+        "live": document(&comparison.kernel)?,
+    });
+    serde_json::to_writer_pretty(&mut *out, &both)?;
+    out.write_all(b"\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use sockscope_experiment::builtin_by_id;
+    use sockscope_experiment::result::OnKernel;
+
+    use super::*;
+    use crate::run::run;
+
+    /// A result of the model, and the same as if of a kernel.
+    fn comparison() -> Comparison {
+        let mut experiment = builtin_by_id("lh-1").unwrap();
+        experiment.set_all(&["calls=2", "data_bytes=4800"]).unwrap();
+        experiment.repetitions = 1;
+        let model = run(&experiment, 1, &mut |_, _| {}).unwrap();
+        let on_kernel = OnKernel {
+            machine: "Linux 6.18".to_owned(),
+            notes: vec!["a note".to_owned()],
+            conditions: json!({}),
+        };
+        Comparison { kernel: RunResult { kernel: Some(on_kernel), ..model.clone() }, model }
+    }
+
+    #[test]
+    fn a_case_has_both_values_and_their_ratio() {
+        let mut text = Vec::new();
+        write_comparison(&comparison(), &mut text).unwrap();
+        let text = String::from_utf8(text).unwrap();
+        let line = text.lines().find(|line| line.contains("the only case")).expect("it has a case");
+        assert!(line.ends_with("1.00"), "{text}");
+        assert!(text.contains("then: the model; today: Linux 6.18"), "{text}");
+        assert!(text.contains("printed, layering/glitch-a: "), "{text}");
+        assert!(text.ends_with("note: a note\n"), "{text}");
+    }
+
+    #[test]
+    fn a_figure_has_the_model_above_the_kernel() {
+        let charts = comparison().charts().unwrap();
+        let titles: Vec<&str> =
+            charts[0].1.panels.iter().map(|panel| panel.title.as_str()).collect();
+        assert_eq!((charts[0].0.as_str(), titles), ("figure-1", vec!["Model", "This kernel"]));
+    }
+
+    #[test]
+    fn both_documents_stand_in_one() {
+        let mut text = Vec::new();
+        write_comparison_json(&comparison(), &mut text).unwrap();
+        let json: Value = serde_json::from_slice(&text).unwrap();
+        assert_eq!((&json["model"]["on"], &json["live"]["on"]), (&"model".into(), &"live".into()));
+    }
+}
