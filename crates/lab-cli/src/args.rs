@@ -233,6 +233,9 @@ pub struct LabLink {
     /// Bytes of the largest packet
     #[arg(long, value_name = "BYTES", default_value_t = 1_500, value_parser = clap::value_parser!(u32).range(576..=65_535))]
     pub mtu: u32,
+    /// Let packets of a connection pass in groups, for speed: with a delay, a rate and a queue only
+    #[arg(long)]
+    pub gso: bool,
     /// A command for the other end, run by sh; it has the address 198.18.0.2
     #[arg(long, value_name = "COMMAND")]
     pub server: Option<String>,

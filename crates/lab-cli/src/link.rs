@@ -32,7 +32,12 @@ const LATE_PERCENT_MAX: u64 = 5;
 /// `sockscope lab link`.
 pub fn link(arguments: &LabLink) -> Result<Outcome, Failure> {
     let settings = both(arguments)?;
-    let line = Line { rate: arguments.rate, queue: arguments.queue, mtu: arguments.mtu };
+    let line = Line {
+        rate: arguments.rate,
+        queue: arguments.queue,
+        mtu: arguments.mtu,
+        has_offload: arguments.gso,
+    };
     if arguments.topology != Topology::Link {
         check_without_wire(arguments, &settings)?;
     }
@@ -112,6 +117,7 @@ fn both(arguments: &LabLink) -> Result<[Settings; 2], Failure> {
         reordering: arguments.reorder,
         duplicates: arguments.duplicate,
         damage: arguments.damage,
+        offload: arguments.gso,
     };
     let changes = [("--to-server", &arguments.to_server), ("--to-command", &arguments.to_command)];
     let [to_server, to_command] = changes.map(|(option, words)| {

@@ -35,6 +35,7 @@ fn settings_that_are_not_understood_are_one_line() {
         (["--loss", "half"], "\"half\" is no loss; write it as 1%, every:100 or gilbert:1%,25%"),
         (["--jitter", "1ms"], "the jitter must not be longer than the delay"),
         (["--discipline", "codel"], "CoDel needs a queue"),
+        (["--gso", "--loss=1%"], "with --gso a link has a delay, a rate and a queue only"),
         (
             ["--to-server", "speed=1"],
             "--to-server: \"speed\" is no setting; there are delay, jitter",

@@ -5,13 +5,14 @@ use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use tappers::linux::Tun;
 
 use crate::clock::now_ns;
 use crate::error::Error;
+use crate::group::HEAD_BYTES;
 use crate::hosts::{Ends, Side};
 use crate::lateness::Lateness;
 use crate::priority::Priority;
+use crate::tun::Tun;
 use crate::wire::{Counts, Packet, Wire};
 
 /// The largest IP packet.
@@ -54,7 +55,7 @@ pub fn carry(ends: &Ends, wires: [Wire; 2], is_over: &AtomicBool) -> Result<[End
     let [to_server, to_client] =
         wires.map(|wire| Direction { wire, lateness: Lateness::default(), refused: 0 });
     let mut directions = [to_server, to_client];
-    let mut buffer = vec![0; PACKET_BYTES_MAX];
+    let mut buffer = vec![0; HEAD_BYTES + PACKET_BYTES_MAX];
     let [client, server] = [Side::Client, Side::Server].map(|side| &ends[side as usize]);
     while !is_over.load(Ordering::Relaxed) {
         let mut took = 0;

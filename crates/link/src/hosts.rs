@@ -6,17 +6,16 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 use std::process::{Child, Command};
 
-use tappers::linux::Tun;
-use tappers::{AddAddressV4, DeviceState, Interface};
-
 use crate::error::Error;
 use crate::namespace::{Namespace, configure};
 use crate::traffic::HostTraffic;
+use crate::namespace::Namespace;
+use crate::tun::{Tun, set_up_device};
 
 /// Of the network that RFC 2544 sets aside for measurements.
 pub(crate) const CLIENT: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
 pub(crate) const SERVER: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 2);
-const PREFIX_BITS: u8 = 24;
+const MASK: Ipv4Addr = Ipv4Addr::new(255, 255, 255, 0);
 const DEVICE: &str = "link0";
 /// Packets that the device holds until the link takes them. So many that the queue is the wire's, not the device's.
 const QUEUE_PACKETS: libc::c_int = 10_000;
@@ -117,20 +116,11 @@ impl Hosts {
 }
 
 /// Makes the TUN device of an end in this thread's namespace.
-pub fn link_end(address: Ipv4Addr, mtu: usize) -> Result<Tun, Error> {
+pub fn link_end(address: Ipv4Addr, mtu: u32, has_offload: bool) -> Result<Tun, Error> {
     let refused = |what| move |cause: io::Error| Error::Refused { what, cause };
-    let name = Interface::new(DEVICE).map_err(refused("name a TUN device"))?;
-    let tun = Tun::new_named(name).map_err(refused("open a TUN device"))?;
-    tun.set_mtu(mtu).map_err(refused("set the MTU of the TUN device"))?;
-    // An integer of the union, whatever its name (netdevice(7): ifr_qlen).
-    let length = libc::__c_anonymous_ifr_ifru { ifru_mtu: QUEUE_PACKETS };
-    configure(DEVICE, libc::SIOCSIFTXQLEN, length)
-        .map_err(refused("set the queue of the TUN device"))?;
-    tun.set_nonblocking(true).map_err(refused("set up the TUN device"))?;
-    let mut request = AddAddressV4::new(address);
-    request.set_netmask(PREFIX_BITS);
-    tun.add_addr(request).map_err(refused("give the TUN device an address"))?;
-    tun.set_state(DeviceState::Up).map_err(refused("set up the TUN device"))?;
+    let tun = Tun::new(DEVICE, has_offload).map_err(refused("open a TUN device"))?;
+    set_up_device(DEVICE, mtu, QUEUE_PACKETS, address, MASK)
+        .map_err(refused("set up the TUN device"))?;
     Ok(tun)
 }
 

@@ -14,6 +14,7 @@ mod clock;
 mod codel;
 mod error;
 mod forward;
+mod group;
 mod hosts;
 mod lateness;
 mod line;
@@ -29,6 +30,7 @@ mod random;
 mod settings;
 mod topology;
 mod traffic;
+mod tun;
 mod wire;
 
 pub use clock::now_ns;

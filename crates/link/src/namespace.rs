@@ -152,13 +152,18 @@ pub fn configure(
     value: libc::__c_anonymous_ifr_ifru,
 ) -> io::Result<()> {
     let socket = socket(AddressFamily::INET, SocketType::DGRAM, None)?;
-    let mut name = [0; libc::IFNAMSIZ];
-    // The last byte stays 0.
-    let bytes = device.bytes().take(libc::IFNAMSIZ - 1);
-    name.iter_mut().zip(bytes).for_each(|(to, from)| *to = from.cast_signed());
-    let argument = libc::ifreq { ifr_name: name, ifr_ifru: value };
+    let argument = request_for(device, value);
     // SAFETY: the requests used read an `ifreq` with a name that ends with 0, and keep no pointer to it. Where its
     // value is a pointer, that is one to two numbers, which the caller holds.
     let done = unsafe { libc::ioctl(socket.as_raw_fd(), request, &raw const argument) };
     if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// The argument of a request about a device, whose name ends with 0.
+pub fn request_for(device: &str, value: libc::__c_anonymous_ifr_ifru) -> libc::ifreq {
+    let mut name = [0; libc::IFNAMSIZ];
+    // The last byte stays 0.
+    let bytes = device.bytes().take(libc::IFNAMSIZ - 1);
+    name.iter_mut().zip(bytes).for_each(|(to, from)| *to = from.cast_signed());
+    libc::ifreq { ifr_name: name, ifr_ifru: value }
 }

@@ -30,6 +30,8 @@ pub struct Settings {
     pub duplicates: Share,
     /// Share of the packets in which one bit of the data behind the IP header is inverted.
     pub damage: Share,
+    /// Packets of a connection pass in groups (GSO), which the queue takes or drops as a whole.
+    pub offload: bool,
 }
 
 /// The length of the queue before a line, without the packet in transmission.
@@ -125,7 +127,8 @@ impl Settings {
     ///
     /// # Errors
     ///
-    /// [`SettingsError::Conflict`] for a rate and a trace, and for jitter that is longer than the delay.
+    /// [`SettingsError::Conflict`] for a rate and a trace, for jitter that is longer than the delay, and for groups of
+    /// packets where a setting is one of single packets.
     pub fn check(&self) -> Result<(), SettingsError> {
         if self.rate.is_some() && self.trace.is_some() {
             return Err(SettingsError::Conflict("a line has a rate or a trace, not both"));
@@ -136,6 +139,18 @@ impl Settings {
         if self.discipline == Discipline::CoDel && self.rate.is_none() && self.trace.is_none() {
             return Err(SettingsError::Conflict(
                 "CoDel needs a queue, which only a line with a rate or a trace has",
+            ));
+        }
+        let of_groups = Self {
+            delay: self.delay,
+            rate: self.rate,
+            capacity: self.capacity,
+            offload: true,
+            ..Self::default()
+        };
+        if self.offload && *self != of_groups {
+            return Err(SettingsError::Conflict(
+                "with --gso a link has a delay, a rate and a queue only; all other settings are those of single packets",
             ));
         }
         Ok(())
@@ -280,6 +295,7 @@ impl fmt::Display for Settings {
         let shares = [("duplicate", self.duplicates), ("damage", self.damage)];
         let shares = shares.iter().filter(|(_, share)| *share != Share::ZERO);
         words.extend(shares.map(|(name, share)| format!("{name}={share}")));
+        words.extend(self.offload.then(|| "gso".to_owned()));
         f.write_str(if words.is_empty() { "every packet at once" } else { "" })?;
         f.write_str(&words.join(" "))
     }
@@ -319,7 +335,23 @@ mod tests {
         let codel = Settings { discipline: Discipline::CoDel, ..Settings::default() };
         assert!(codel.check().is_err());
         let rate = Some(Bandwidth(1_000));
-        assert!(Settings { rate, ..codel }.check().is_ok());
+        assert!(Settings { rate, ..codel.clone() }.check().is_ok());
+        let of_groups = |words: &str| {
+            let mut settings = Settings { offload: true, ..Settings::default() };
+            settings.change(words).unwrap();
+            settings.check()
+        };
+        assert_eq!(of_groups("delay=5ms rate=1gbit queue=64kb"), Ok(()));
+        for words in [
+            "delay=5ms jitter=1ms",
+            "loss=1%",
+            "reorder=1%:1ms",
+            "duplicate=1%",
+            "damage=1%",
+            "rate=1mbit discipline=codel",
+        ] {
+            assert!(of_groups(words).is_err(), "{words}");
+        }
     }
 
     #[test]

@@ -51,12 +51,14 @@ pub struct Line {
     pub queue: Capacity,
     /// Bytes of the largest packet.
     pub mtu: u32,
+    /// A [`Topology::Link`] passes groups of packets, by GSO. Its wires then need [`crate::Settings::offload`].
+    pub has_offload: bool,
 }
 
 impl Default for Line {
     /// As most devices of Ethernet.
     fn default() -> Self {
-        Self { rate: None, queue: Capacity::default(), mtu: 1_500 }
+        Self { rate: None, queue: Capacity::default(), mtu: 1_500, has_offload: false }
     }
 }
 
@@ -131,7 +133,7 @@ fn loopback(processes: &Arc<Processes>) -> Result<Hosts, Error> {
 fn link(processes: &Arc<Processes>, line: Line) -> Result<(Hosts, Ends), Error> {
     let end = |name: &str, address: Ipv4Addr| {
         let namespace = Namespace::new(name, processes)?;
-        let tun = namespace.run(move || link_end(address, line.mtu as usize))??;
+        let tun = namespace.run(move || link_end(address, line.mtu, line.has_offload))??;
         Ok::<_, Error>((namespace, tun))
     };
     let (client, client_end) = end("client", CLIENT)?;
@@ -269,7 +271,7 @@ mod tests {
 
     #[test]
     fn a_token_bucket_holds_two_frames_and_a_millisecond() {
-        let line = |queue| Line { rate: None, queue, mtu: 1_500 };
+        let line = |queue| Line { queue, ..Line::default() };
         let of_packets = line(Capacity::Packets(100));
         assert_eq!(of_packets.queue_bytes(), 151_400);
         assert_eq!(line(Capacity::Bytes(10)).queue_bytes(), 1_514);

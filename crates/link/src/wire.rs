@@ -7,13 +7,14 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 use crate::codel::CoDel;
+use crate::group::Load;
 use crate::line::Line;
 use crate::loss::Loss;
 use crate::quantity::Share;
 use crate::random::{Choice, Random};
 use crate::settings::{Capacity, Discipline, Settings};
 
-/// An IP packet.
+/// An IP packet. With offload: a group of them, behind its head.
 pub type Packet = Vec<u8>;
 
 /// The packets of one direction by their end.
@@ -51,6 +52,7 @@ pub struct Wire {
     choices: Choices,
     line: Line,
     queue: VecDeque<Waiting>,
+    queue_packets: u64,
     queue_bytes: u64,
     codel: CoDel,
     travelling: BinaryHeap<Reverse<Travelling>>,
@@ -83,6 +85,7 @@ struct Chosen {
 #[derive(Debug)]
 struct Waiting {
     packet: Packet,
+    load: Load,
     entered_ns: u64,
     chosen: Chosen,
 }
@@ -93,6 +96,7 @@ struct Travelling {
     due_ns: u64,
     number: u64,
     packet: Packet,
+    packets: u64,
 }
 
 impl Wire {
@@ -112,6 +116,7 @@ impl Wire {
             settings,
             choices,
             queue: VecDeque::new(),
+            queue_packets: 0,
             queue_bytes: 0,
             codel: CoDel::default(),
             travelling: BinaryHeap::new(),
@@ -124,20 +129,24 @@ impl Wire {
     /// Takes a packet that entered at `now_ns`, which is not before the time of an earlier call.
     pub fn enter(&mut self, now_ns: u64, mut packet: Packet) {
         self.send_until(now_ns);
-        self.counts.entered += 1;
+        let load = match self.settings.offload {
+            true => Load::of_group(&packet),
+            false => Load::of_packet(&packet),
+        };
+        self.counts.entered += load.packets;
         let chosen = self.choose(&mut packet);
-        let bytes = packet.len() as u64;
         let is_sent_at_once = self.queue.is_empty() && self.line.free_ns() <= now_ns;
         let is_full = match self.settings.capacity {
-            Capacity::Packets(packets) => self.queue.len() as u64 >= packets,
-            Capacity::Bytes(capacity) => self.queue_bytes + bytes > capacity,
+            Capacity::Packets(packets) => self.queue_packets + load.packets > packets,
+            Capacity::Bytes(capacity) => self.queue_bytes + load.bytes > capacity,
         };
         if is_full && !is_sent_at_once {
-            self.counts.dropped_by_queue += 1;
+            self.counts.dropped_by_queue += load.packets;
             return;
         }
-        self.queue_bytes += bytes;
-        self.queue.push_back(Waiting { packet, entered_ns: now_ns, chosen });
+        self.queue_packets += load.packets;
+        self.queue_bytes += load.bytes;
+        self.queue.push_back(Waiting { packet, load, entered_ns: now_ns, chosen });
         self.send_until(now_ns);
     }
 
@@ -154,8 +163,8 @@ impl Wire {
         if self.travelling.peek().is_none_or(|Reverse(next)| next.due_ns > now_ns) {
             return None;
         }
-        let Reverse(Travelling { due_ns, packet, .. }) = self.travelling.pop()?;
-        self.counts.left += 1;
+        let Reverse(Travelling { due_ns, packet, packets, .. }) = self.travelling.pop()?;
+        self.counts.left += packets;
         Some((due_ns, packet))
     }
 
@@ -166,7 +175,8 @@ impl Wire {
 
     /// Packets in the queue and on the line: entered and duplicated, and neither left nor dropped.
     pub fn inside(&self) -> u64 {
-        self.queue.len() as u64 + self.travelling.len() as u64
+        let travelling = self.travelling.iter().map(|Reverse(it)| it.packets);
+        self.queue_packets + travelling.sum::<u64>()
     }
 
     /// Asks each generator once, whatever the settings are: the choices for one packet do not depend on those for others.
@@ -198,7 +208,8 @@ impl Wire {
                 return;
             }
             let Some(head) = self.queue.pop_front() else { return };
-            self.queue_bytes -= head.packet.len() as u64;
+            self.queue_packets -= head.load.packets;
+            self.queue_bytes -= head.load.bytes;
             let waited_ns = start_ns - head.entered_ns;
             if self.settings.discipline == Discipline::CoDel
                 && self.codel.drops(start_ns, waited_ns, self.queue_bytes)
@@ -206,12 +217,12 @@ impl Wire {
                 self.counts.dropped_by_codel += 1;
                 continue;
             }
-            let end_ns = self.line.send(start_ns, head.packet.len() as u64);
+            let end_ns = self.line.send(start_ns, head.load.bytes);
             self.travel(end_ns, head);
         }
     }
 
-    fn travel(&mut self, end_ns: u64, Waiting { packet, chosen, .. }: Waiting) {
+    fn travel(&mut self, end_ns: u64, Waiting { packet, load, chosen, .. }: Waiting) {
         if chosen.is_lost {
             self.counts.dropped_by_loss += 1;
             return;
@@ -226,7 +237,12 @@ impl Wire {
         for packet in [Some(packet), copy].into_iter().flatten() {
             self.sent += 1;
             let number = self.sent;
-            self.travelling.push(Reverse(Travelling { due_ns, number, packet }));
+            self.travelling.push(Reverse(Travelling {
+                due_ns,
+                number,
+                packet,
+                packets: load.packets,
+            }));
         }
     }
 }

@@ -67,7 +67,11 @@ print('same' if back == data else 'other bytes: %d of %d' % (len(back), len(data
 
 /// The ends of a link; `None` where this process may not make them, which counts the test as skipped.
 fn hosts(test: &str) -> Option<(Hosts, sockscope_link::Ends)> {
-    match Topology::Link.build(Line::default()) {
+    hosts_with(test, Line::default())
+}
+
+fn hosts_with(test: &str, line: Line) -> Option<(Hosts, sockscope_link::Ends)> {
+    match Topology::Link.build(line) {
         Ok((hosts, ends)) => Some((hosts, ends.expect("a link has ends"))),
         Err(error) => {
             let required = std::env::var("SOCKSCOPE_LIVE").is_ok_and(|wish| wish == "1");
@@ -79,8 +83,10 @@ fn hosts(test: &str) -> Option<(Hosts, sockscope_link::Ends)> {
     }
 }
 
+/// Settings from words; `gso` is the one that has no value.
 fn settings(words: &str) -> Settings {
-    let mut settings = Settings::default();
+    let (words, offload) = words.strip_prefix("gso").map_or((words, false), |words| (words, true));
+    let mut settings = Settings { offload, ..Settings::default() };
     settings.change(words).unwrap();
     settings
 }
@@ -140,6 +146,17 @@ fn datagrams(hosts: &Hosts) -> Vec<String> {
     output(receiver).lines().map(str::to_owned).collect()
 }
 
+/// A stream to the server and back: whether the client received what it sent.
+fn stream(hosts: &Hosts) -> String {
+    let server = Side::Server.address().to_string();
+    let mut echo = hosts.start(Side::Server, python(ECHO_SERVER, &[&server])).unwrap();
+    wait_for_server(hosts);
+    let client = python(ECHO_CLIENT, &[&server, "2000000"]);
+    let said = output(hosts.start(Side::Client, client).unwrap());
+    echo.wait().unwrap();
+    said
+}
+
 /// What entered left, was dropped or is inside.
 fn assert_conserved(ended: &[Ended; 2]) {
     for Ended { counts, inside, refused, .. } in ended {
@@ -186,19 +203,26 @@ fn root_datagrams_meet_each_fault_and_are_counted() {
 fn root_a_stream_through_all_faults_arrives_whole() {
     let Some(link) = hosts("root_a_stream_through_all_faults_arrives_whole") else { return };
     let words = "delay=1ms rate=200mbit queue=100p loss=1% reorder=1%:2ms duplicate=1% damage=0.5%";
-    let (said, ended) = linked(&link, [words, words], 11, |hosts| {
-        let server = Side::Server.address().to_string();
-        let mut echo = hosts.start(Side::Server, python(ECHO_SERVER, &[&server])).unwrap();
-        wait_for_server(hosts);
-        let client = python(ECHO_CLIENT, &[&server, "2000000"]);
-        let said = output(hosts.start(Side::Client, client).unwrap());
-        echo.wait().unwrap();
-        said
-    });
+    let (said, ended) = linked(&link, [words, words], 11, stream);
     assert_eq!(said, "same\n");
     assert_conserved(&ended);
     for Ended { counts, .. } in &ended {
         assert!(counts.dropped_by_loss > 0 && counts.damaged > 0, "{counts:?}");
+    }
+}
+
+#[test]
+fn root_a_stream_in_groups_of_packets_arrives_whole() {
+    let line = Line { has_offload: true, ..Line::default() };
+    let test = "root_a_stream_in_groups_of_packets_arrives_whole";
+    let Some(link) = hosts_with(test, line) else { return };
+    let words = "gso delay=1ms rate=500mbit";
+    let (said, ended) = linked(&link, [words, words], 1, stream);
+    assert_eq!(said, "same\n");
+    assert_conserved(&ended);
+    for Ended { counts, lateness, .. } in &ended {
+        // 2,000,000 bytes in packets of 1,448 at most, and fewer groups.
+        assert!(counts.left >= 1_382 && lateness.packets() * 2 < counts.left, "{counts:?}");
     }
 }
 

@@ -56,6 +56,22 @@ fn drain(wire: &mut Wire) -> Vec<(u64, Packet)> {
 }
 
 #[test]
+fn a_group_has_the_time_and_the_place_of_its_packets() {
+    use crate::group::tests::group;
+    let offload = |words| Settings { offload: true, ..settings(words) };
+    // Ten packets of 1,500 bytes at 12 Mbit/s take a millisecond each.
+    let mut wire = Wire::new(offload("rate=12mbit delay=5ms queue=20p"), 1);
+    for _ in 0..4 {
+        wire.enter(0, group(10 * 1_448, 1_448));
+    }
+    assert_eq!((wire.counts().entered, wire.inside()), (40, 30));
+    assert_eq!(wire.counts().dropped_by_queue, 10, "one is on the line, and two fill the queue");
+    let due: Vec<u64> = drain(&mut wire).iter().map(|(due_ns, _)| due_ns / MS).collect();
+    assert_eq!(due, [15, 25, 35]);
+    assert_eq!((wire.counts().left, wire.inside()), (30, 0));
+}
+
+#[test]
 fn a_delay_is_the_same_for_each_packet() {
     assert_eq!(arrivals("delay=20ms", &[0, 1, 7]), "1 at 20, 2 at 21, 3 at 27");
     assert_eq!(arrivals("", &[0, 3]), "1 at 0, 2 at 3");
@@ -206,6 +222,7 @@ fn any_settings() -> impl Strategy<Value = Settings> {
                 reordering: reordering.map(|(share, by)| Reordering { share, by: Interval(by) }),
                 duplicates,
                 damage,
+                offload: false,
             }
         },
     )
