@@ -146,17 +146,20 @@ fn root_nothing_remains_of_a_link_that_is_killed() {
     if made(test, &["--", "true"]).is_none() {
         return;
     }
-    let mut link = link(&["--", "sh", "-c", &format!("{DAEMONS} exec sleep 100")])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    let mut namespace = String::new();
-    BufReader::new(link.stdout.take().unwrap()).read_line(&mut namespace).unwrap();
-    assert!(namespace.starts_with("net:["), "{namespace}");
-    link.kill().unwrap();
-    link.wait().unwrap();
-    wait_until_empty(namespace.trim_end());
+    for (topology, clients) in [("link", 1), ("router", 1), ("crowd:2", 2)] {
+        let mut command = link(&["--topology", topology, "--", "sh", "-c"]);
+        command.arg(format!("{DAEMONS} exec sleep 100")).stdout(Stdio::piped());
+        let mut link = command.stderr(Stdio::null()).spawn().unwrap();
+        let said = BufReader::new(link.stdout.take().unwrap()).lines().take(clients);
+        let namespaces: Vec<String> = said.map(Result::unwrap).collect();
+        assert_eq!(namespaces.len(), clients, "{topology}");
+        link.kill().unwrap();
+        link.wait().unwrap();
+        for namespace in namespaces {
+            assert!(namespace.starts_with("net:["), "{topology}: {namespace}");
+            wait_until_empty(&namespace);
+        }
+    }
 }
 
 #[test]
