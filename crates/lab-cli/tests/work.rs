@@ -83,6 +83,30 @@ fn a_stream_is_sent_and_discarded() {
 }
 
 #[test]
+fn a_client_that_is_gone_does_not_hide_what_it_sent() {
+    for program in ["discard", "one-at-a-time", "rpc-echo"] {
+        let (serving, address) = server(&format!("{program} --connections 2"));
+        let other = match program {
+            "discard" => "send",
+            _ => program,
+        };
+        // Part of a message, and then a reset: the socket is closed at once (socket(7), SO_LINGER).
+        let mut gone = TcpStream::connect(&address).unwrap();
+        gone.write_all(&[24, 0]).unwrap();
+        thread::sleep(Duration::from_millis(100));
+        rustix::net::sockopt::set_socket_linger(&gone, Some(Duration::ZERO)).unwrap();
+        drop(gone);
+        let sent = run(&format!("{other} --to {address}"));
+        let serving = ended(serving);
+        assert!(
+            number(&serving, "/received/bytes") >= number(&sent, "/sent/bytes"),
+            "{program}: {serving}"
+        );
+        assert_eq!((number(&serving, "/connections"), number(&serving, "/resets")), (2, 1));
+    }
+}
+
+#[test]
 fn a_schedule_stamps_messages_and_keeps_its_times() {
     let (discard, address) = server("discard --stamped --read-bytes 100b");
     let sent = run(&format!("send --to {address} --every 2ms --messages 40 --message-bytes 150b"));

@@ -15,7 +15,7 @@ use super::args::{OneAtATime, RequestResponse, Requests, Transport};
 use super::message::{STAMP_BYTES, Stamp};
 use super::report::{Report, Traffic};
 use super::schedule::{Schedule, compute};
-use super::socket::{Server, cannot, connected, datagrams_at, fill, unless_stopped};
+use super::socket::{Server, cannot, connected, datagrams_at, fill, resets, unless_stopped};
 
 /// A datagram without an answer for so long is lost.
 const ANSWER_NS: u64 = 1_000_000_000;
@@ -56,8 +56,13 @@ fn either_end(
     }
 }
 
-/// What one connection received and sent.
-type BothWays = [Traffic; 2];
+/// What one connection, or a socket of datagrams, received and sent.
+#[derive(Default)]
+struct Answered {
+    received: Traffic,
+    sent: Traffic,
+    resets: u64,
+}
 
 fn answer(
     workload: &'static str,
@@ -78,19 +83,26 @@ fn answer(
             (vec![both.map_err(cannot("answer at", at))?], report.over(buffers))
         }
     };
-    for [received, sent] in &all {
-        report.received = report.received.plus(*received);
-        report.sent = report.sent.plus(*sent);
+    for answered in &all {
+        report.received = report.received.plus(answered.received);
+        report.sent = report.sent.plus(answered.sent);
     }
-    report.with("connections", all.len().into()).print()
+    let resets: u64 = all.iter().map(|answered| answered.resets).sum();
+    report.with("resets", resets.into()).with("connections", all.len().into()).print()
 }
 
-fn answer_stream(
+fn answer_stream(stream: TcpStream, service: Interval, stop: &StopSignals) -> io::Result<Answered> {
+    let mut answered = Answered::default();
+    answered.resets = resets(answer_all(stream, service, stop, &mut answered))?;
+    Ok(answered)
+}
+
+fn answer_all(
     mut stream: TcpStream,
     service: Interval,
     stop: &StopSignals,
-) -> io::Result<BothWays> {
-    let [mut received, mut sent] = BothWays::default();
+    answered: &mut Answered,
+) -> io::Result<()> {
     let mut head = [0; STAMP_BYTES];
     let mut body = Vec::new();
     while fill(&mut stream, &mut head, stop)? == STAMP_BYTES {
@@ -99,38 +111,38 @@ fn answer_stream(
         if fill(&mut stream, &mut body, stop)? < body.len() {
             break;
         }
-        received.add(stamp.message_bytes as usize);
+        answered.received.add(stamp.message_bytes as usize);
         compute(service);
         let answer = response(stamp);
         stream.write_all(&answer)?;
-        sent.add(answer.len());
+        answered.sent.add(answer.len());
     }
-    Ok([received, sent])
+    Ok(())
 }
 
 fn answer_datagrams(
     socket: &UdpSocket,
     service: Interval,
     stop: &StopSignals,
-) -> io::Result<BothWays> {
-    let [mut received, mut sent] = BothWays::default();
+) -> io::Result<Answered> {
+    let mut answered = Answered::default();
     let mut buffer = vec![0; DATAGRAM_BYTES_MAX];
     while let Some((bytes, peer)) = unless_stopped(stop, || socket.recv_from(&mut buffer))? {
         let Some(stamp) = Stamp::read(&buffer[..bytes]) else { continue };
         if stamp.answer_bytes as usize > DATAGRAM_BYTES_MAX {
             continue;
         }
-        received.add(bytes);
+        answered.received.add(bytes);
         compute(service);
         let answer = response(stamp);
         match socket.send_to(&answer, peer) {
-            Ok(_) => sent.add(answer.len()),
+            Ok(_) => answered.sent.add(answer.len()),
             // ICMP reported that the asking end is gone.
             Err(error) if error.kind() == ErrorKind::ConnectionRefused => {}
             Err(error) => return Err(error),
         }
     }
-    Ok([received, sent])
+    Ok(answered)
 }
 
 /// The answer to a request: its number and planned time in a message of the length that it asks for.

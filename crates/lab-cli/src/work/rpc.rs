@@ -16,7 +16,7 @@ use super::args::RpcEcho;
 use super::message::MESSAGE_BYTES_MAX;
 use super::report::{Report, Traffic};
 use super::schedule::Schedule;
-use super::socket::{Server, cannot, stream_to, unless_stopped};
+use super::socket::{Server, cannot, resets, stream_to, unless_stopped};
 
 /// A program number for local use (RFC 5531, section 8.3), that of the model's echo program.
 const PROGRAM: u32 = 0x2000_0099;
@@ -46,6 +46,7 @@ struct Records {
     sent: Traffic,
     reads: u64,
     writes: u64,
+    resets: u64,
 }
 
 impl Records {
@@ -60,6 +61,7 @@ impl Records {
             sent: Traffic::default(),
             reads: 0,
             writes: 0,
+            resets: 0,
         }
     }
 
@@ -102,17 +104,24 @@ fn serve(arguments: &RpcEcho, at: SocketAddr, stop: &StopSignals) -> Result<Outc
     }
     let reads: u64 = all.iter().map(|records| records.reads).sum();
     let writes: u64 = all.iter().map(|records| records.writes).sum();
+    let resets: u64 = all.iter().map(|records| records.resets).sum();
+    let report = report.with("resets", resets.into());
     report.with("reads", reads.into()).with("writes", writes.into()).print()
 }
 
 fn answer_calls(mut records: Records, stop: &StopSignals) -> io::Result<Records> {
+    records.resets = resets(answer_all(&mut records, stop))?;
+    Ok(records)
+}
+
+fn answer_all(records: &mut Records, stop: &StopSignals) -> io::Result<()> {
     while let Some(calls) = records.read(stop)? {
         for call in calls {
             answer(&call, &mut records.writer).map_err(io::Error::other)?;
             records.write()?;
         }
     }
-    Ok(records)
+    Ok(())
 }
 
 /// Encodes the reply to a call.

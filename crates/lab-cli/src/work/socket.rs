@@ -209,6 +209,17 @@ pub fn unless_stopped<T>(
     }
 }
 
+/// How often a connection was reset before its end, 0 or 1: its peer is gone, and what was received counts.
+pub fn resets(ended: io::Result<()>) -> io::Result<u64> {
+    match ended {
+        Ok(()) => Ok(0),
+        Err(error) => match error.kind() {
+            ErrorKind::ConnectionReset | ErrorKind::BrokenPipe => Ok(1),
+            _ => Err(error),
+        },
+    }
+}
+
 /// Fills the buffer as far as there are bytes; how far. A stop ends it as the end of the stream does.
 pub fn fill(from: &mut impl Read, buffer: &mut [u8], stop: &StopSignals) -> io::Result<usize> {
     let mut filled = 0;

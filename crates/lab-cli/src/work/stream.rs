@@ -12,12 +12,13 @@ use super::args::{Discard, Send, Transport};
 use super::message::{Borders, STAMP_BYTES, Stamp};
 use super::report::{Report, Traffic};
 use super::schedule::{Schedule, pause};
-use super::socket::{Server, cannot, connected, datagrams_at, unconnected, unless_stopped};
+use super::socket::{Server, cannot, connected, datagrams_at, resets, unconnected, unless_stopped};
 
 /// Of one connection or of a socket of datagrams.
 #[derive(Default)]
 struct Received {
     reads: u64,
+    resets: u64,
     traffic: Traffic,
     latency: Vec<u64>,
 }
@@ -40,7 +41,9 @@ pub fn discard(arguments: &Discard) -> Result<Outcome, Failure> {
         }
     };
     let reads: u64 = all.iter().map(|received| received.reads).sum();
-    let mut report = report.with("reads", reads.into()).with("connections", all.len().into());
+    let resets: u64 = all.iter().map(|received| received.resets).sum();
+    let report = report.with("reads", reads.into()).with("resets", resets.into());
+    let mut report = report.with("connections", all.len().into());
     let mut latency = Lateness::default();
     for received in all {
         report.received = report.received.plus(received.traffic);
@@ -50,12 +53,18 @@ pub fn discard(arguments: &Discard) -> Result<Outcome, Failure> {
     report.print()
 }
 
-fn read_stream(
+fn read_stream(stream: TcpStream, arguments: &Discard, stop: &StopSignals) -> io::Result<Received> {
+    let mut received = Received::default();
+    received.resets = resets(read_all(stream, arguments, stop, &mut received))?;
+    Ok(received)
+}
+
+fn read_all(
     mut stream: TcpStream,
     arguments: &Discard,
     stop: &StopSignals,
-) -> io::Result<Received> {
-    let mut received = Received::default();
+    received: &mut Received,
+) -> io::Result<()> {
     let mut borders = Borders::default();
     let mut buffer = vec![0; arguments.read_bytes.0 as usize];
     while let Some(bytes) = unless_stopped(stop, || stream.read(&mut buffer))? {
@@ -74,7 +83,7 @@ fn read_stream(
         }
         pause(arguments.pause);
     }
-    Ok(received)
+    Ok(())
 }
 
 fn read_datagrams(
