@@ -310,4 +310,7 @@ pub struct Stage {
     /// CPU time of each message
     #[arg(long)]
     pub compute: Interval,
+    /// The process of the pipeline, with which it ends
+    #[arg(long)]
+    pub parent: i32,
 }

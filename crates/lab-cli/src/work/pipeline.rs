@@ -8,7 +8,7 @@ use std::process::{Child, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use rustix::process::{Signal, set_parent_process_death_signal};
+use rustix::process::{Pid, Signal, getpid, getppid, set_parent_process_death_signal};
 use serde_json::{Value, json};
 use sockscope_link::Interval;
 use sockscope_program::failure::Failure;
@@ -65,6 +65,7 @@ fn start_stage(
         "stage".to_owned(),
         format!("--message-bytes={}b", arguments.message_bytes.0),
         format!("--compute={}ns", time.0),
+        format!("--parent={}", getpid()),
     ];
     start(command(&words)?.stdin(Stdio::from(input)).stdout(Stdio::from(output)))
 }
@@ -78,6 +79,10 @@ fn traffic(value: &Value) -> Traffic {
 pub fn stage(arguments: &Stage) -> Result<Outcome, Failure> {
     let stop = StopSignals::register()?;
     set_parent_process_death_signal(Some(Signal::KILL)).map_err(io::Error::from)?;
+    // A parent that ended before this call sends no signal. This process then has another parent.
+    if getppid() != Pid::from_raw(arguments.parent) {
+        return Err(Failure::new("lab work: the pipeline has ended"));
+    }
     let copy = |stream: &dyn AsFd| stream.as_fd().try_clone_to_owned().map(File::from);
     // Of the files themselves: standard output would be written by lines.
     let (mut input, mut output) = (copy(&io::stdin())?, copy(&io::stdout())?);
