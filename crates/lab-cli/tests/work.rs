@@ -149,7 +149,8 @@ fn datagrams_are_counted_until_sigterm() {
 fn remote_calls_return_their_string() {
     let (answering, address) = server("rpc-echo");
     // 40 octets of head and 4 of length of the call, 24 and 4 of the reply; 4 for each fragment of 4,000.
-    let asking = run(&format!("rpc-echo --to {address} --bytes 9000b --calls 20 --nodelay"));
+    let asking =
+        run(&format!("rpc-echo --to {address} --bytes 9000b --calls 20 --nodelay --list-times"));
     let answering = ended(answering);
     assert_eq!(asking["sent"]["messages"], 20);
     assert_eq!(asking["sent"]["bytes"], 20 * (9_000 + 44 + 3 * 4));
@@ -158,7 +159,18 @@ fn remote_calls_return_their_string() {
     assert_eq!(answering["received"], asking["sent"]);
     assert_eq!(answering["sent"], asking["received"]);
     assert_times(&asking, "/latency_ns", 20);
+    assert_eq!(asking["times_ns"].as_array().map(Vec::len), Some(20));
     assert_eq!(asking["unanswered"], 0);
+}
+
+#[test]
+fn the_last_message_of_a_number_of_bytes_is_shorter() {
+    let (discard, address) = server("discard");
+    let sent =
+        run(&format!("send --to {address} --bytes 5118b --message-bytes 4095b --list-times"));
+    assert_eq!((&sent["sent"]["messages"], &sent["sent"]["bytes"]), (&2.into(), &5_118.into()));
+    assert_eq!(sent["times_ns"].as_array().map(Vec::len), Some(2));
+    assert_eq!(ended(discard)["received"]["bytes"], 5_118);
 }
 
 #[test]

@@ -7,9 +7,8 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::process::{Child, Command};
 
 use crate::error::Error;
-use crate::namespace::{Namespace, configure};
-use crate::traffic::HostTraffic;
 use crate::namespace::Namespace;
+use crate::traffic::HostTraffic;
 use crate::tun::{Tun, set_up_device};
 
 /// Of the network that RFC 2544 sets aside for measurements.
