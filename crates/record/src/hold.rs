@@ -39,6 +39,7 @@ named! {
 
 impl Hold {
     /// From [`Record::code`](crate::Record::code); an unknown code is `Other`.
+    #[inline]
     pub fn from_code(code: u8) -> Self {
         Self::ALL.get(usize::from(code)).copied().unwrap_or(Self::Other)
     }

@@ -42,6 +42,7 @@ impl Point {
     }
 
     /// Position in [`Point::ALL`], 0 to 7.
+    #[inline]
     pub fn index(self) -> usize {
         usize::from(self as u8) - 1
     }
@@ -239,6 +240,7 @@ impl Kind {
     }
 
     /// The point passed, or `None` for an event of no point.
+    #[inline]
     pub fn point(self) -> Option<Point> {
         let code = self as u8;
         (1..=8).contains(&code).then(|| Point::ALL[usize::from(code) - 1])

@@ -167,6 +167,7 @@ const RECEIVE_SET: u8 = 2;
 
 impl Record {
     /// Points 1 and 2: what holds the bytes, or those after them, in the send queue.
+    #[inline]
     pub fn hold(&self) -> Option<Hold> {
         let has_hold = matches!(self.kind, Kind::SendEnqueue | Kind::SendDequeue);
         has_hold.then(|| Hold::from_code(self.code))
@@ -180,6 +181,7 @@ impl Record {
 
     /// Points 3 to 6 of TCP: the fields of the segment's header. Its flags tell it from a datagram, which has
     /// none.
+    #[inline]
     pub fn segment_header(&self) -> Option<SegmentHeader> {
         let has_ack = self.tcp_flags & tcp_flags::ACK != 0;
         (self.is_packet() && self.tcp_flags != 0).then(|| SegmentHeader {
@@ -207,6 +209,7 @@ impl Record {
     }
 
     /// Point 8: what the scheduler did to the reader.
+    #[inline]
     pub fn reader_times(&self) -> Option<ReaderTimes> {
         let is_read = self.kind == Kind::ReceiveDequeue;
         is_read.then(|| ReaderTimes::new(self.detail, self.extra.into()))
@@ -221,6 +224,7 @@ impl Record {
     }
 
     /// The end of a write or a read call: the errno that it failed with, 0 for success.
+    #[inline]
     pub fn errno(&self) -> Option<u8> {
         matches!(self.kind, Kind::WriteReturn | Kind::ReadReturn).then_some(self.code)
     }
@@ -270,6 +274,7 @@ impl Record {
     }
 
     /// The sender's state.
+    #[inline]
     pub fn congestion(&self) -> Option<Congestion> {
         let (window_packets, threshold_packets) = halves(self.detail);
         (self.kind == Kind::TcpState).then_some(Congestion {
@@ -291,6 +296,7 @@ impl Record {
     }
 
     /// The window that the peer offers to the sender.
+    #[inline]
     pub fn send_window(&self) -> Option<SendWindow> {
         let window = SendWindow { bytes: self.detail, segment_bytes: self.extra };
         (self.kind == Kind::SendWindow).then_some(window)
@@ -303,6 +309,7 @@ impl Record {
     }
 
     /// Why bytes are retransmitted.
+    #[inline]
     pub fn retransmission(&self) -> Option<Retransmission> {
         let class = RetransmitClass::from_code(self.code);
         let again = Retransmission { class, duplicates: self.extra };
@@ -316,6 +323,7 @@ impl Record {
     }
 
     /// Why and where a packet was dropped.
+    #[inline]
     pub fn packet_drop(&self) -> Option<PacketDrop> {
         let last = Kind::from_code(self.code).and_then(Kind::point);
         (self.kind == Kind::Drop).then_some(PacketDrop { reason: self.detail, last })
@@ -327,6 +335,7 @@ impl Record {
     }
 
     /// The buffers of a socket.
+    #[inline]
     pub fn socket_buffers(&self) -> Option<SocketBuffers> {
         let (send, receive) = halves(self.detail);
         let buffer = |bytes, bit| BufferSize { bytes, is_set_by_program: self.code & bit != 0 };
@@ -344,6 +353,7 @@ impl Record {
     }
 
     /// A socket option that was set.
+    #[inline]
     pub fn socket_option(&self) -> Option<SocketOption> {
         let (asked, granted) = halves(self.detail);
         let name = ((self.extra >> 16) as u16, self.extra as u16);
@@ -359,6 +369,7 @@ impl Record {
     }
 
     /// A change of the sender's TCP state.
+    #[inline]
     pub fn state_change(&self) -> Option<StateChange> {
         let old = u8::try_from(self.extra).unwrap_or(u8::MAX);
         (self.kind == Kind::StateChange).then_some(StateChange { old, new: self.code })
@@ -370,6 +381,7 @@ impl Record {
     }
 
     /// Records that were missed.
+    #[inline]
     pub fn loss(&self) -> Option<Loss> {
         (self.kind == Kind::Loss).then(|| Loss {
             since_ns: self.offset,
@@ -412,6 +424,7 @@ impl Record {
     }
 
     /// Whether it is of points 3 to 6, which packets pass.
+    #[inline]
     fn is_packet(&self) -> bool {
         (Kind::InterfaceEnqueue..=Kind::InputDequeue).contains(&self.kind)
     }

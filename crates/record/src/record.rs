@@ -37,11 +37,13 @@ pub struct Record {
 impl Record {
     /// Position after the last byte concerned; `u64::MAX` where it lies beyond 64 bits, as only a
     /// damaged or hostile trace has it.
+    #[inline]
     pub fn end(&self) -> u64 {
         self.offset.saturating_add(u64::from(self.len))
     }
 
     /// The point passed, or `None` for an event of no point.
+    #[inline]
     pub fn point(&self) -> Option<Point> {
         self.kind.point()
     }
@@ -54,6 +56,7 @@ impl Record {
     }
 
     /// Whether all bits of `mark` are set.
+    #[inline]
     pub fn is_marked(&self, mark: u8) -> bool {
         self.marks & mark == mark
     }
