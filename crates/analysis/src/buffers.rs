@@ -1,6 +1,6 @@
 //! Socket buffers that programs asked for and got.
 
-use sockscope_record::{BufferSize, Direction, Record, Side, SocketBuffers, SocketOption};
+use sockscope_record::{BufferSize, Direction, Kind, Record, Side, SocketBuffers, SocketOption};
 
 use crate::{BufferGrant, ConnectionStore};
 
@@ -36,9 +36,11 @@ impl BufferRequest {
 pub(crate) fn grants(store: &ConnectionStore) -> Vec<BufferGrant> {
     let mut grants = Vec::new();
     for direction in [Direction::FromClient, Direction::FromServer] {
-        let events = &store.flow(direction).events;
-        for is_send in [true, false] {
-            grants.extend(grants_of(events, direction.sender(), is_send));
+        let flow = store.flow(direction);
+        if flow.events.has(&[Kind::SocketOption, Kind::SocketBuffers]) {
+            for is_send in [true, false] {
+                grants.extend(grants_of(&flow.events, direction.sender(), is_send));
+            }
         }
     }
     grants

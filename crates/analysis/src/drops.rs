@@ -42,7 +42,7 @@ pub(crate) fn at_the_socket<'a>(
     let mut entered = Running::new(flow.at(Point::ReceiveEnqueue));
     let mut left = Running::new(flow.at(Point::ReceiveDequeue));
     let is_datagrams = connection.protocol == Protocol::Udp;
-    let drops = flow.events.iter().filter(move |event| is_datagrams && event.kind == Kind::Drop);
+    let drops = flow.events_of(Kind::Drop).filter(move |_| is_datagrams);
     // Later than point 6 it had been taken: its socket was closed with it unread.
     let drops = drops.filter(|drop| told_point(drop) == Some(Point::InputDequeue));
     drops.map(move |drop| {
@@ -112,7 +112,8 @@ pub(crate) fn of_segments<'a>(
     let mut sent_again = RangeSet::default();
     let mut next_drop = None;
     let mut dropped = Vec::new();
-    for event in flow.events.iter().rev() {
+    let events = flow.events_with(&[Kind::Drop]);
+    for event in events.iter().rev() {
         match event.kind {
             Kind::Retransmit => sent_again.insert(event.offset, event.end(), |_, _| ()),
             Kind::Drop if drops_segment(event, reasons) => {

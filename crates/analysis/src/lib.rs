@@ -61,7 +61,7 @@ pub use queue::{QueueStep, Residence, queue_delays, queue_lengths};
 pub use requests::{
     Conversation, Moment, Request, RequestEnd, RequestParts, Requests, SeenEnds, UnreadRequest,
 };
-pub use store::{ConnectionStore, FlowStore, Passage};
+pub use store::{ConnectionStore, Events, FlowStore, Passage};
 pub use timeline::{ConnectionView, FlowView, LedgerSpan, LossInterval, OfOthers};
 
 pub use result::{

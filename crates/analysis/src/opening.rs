@@ -5,7 +5,7 @@
 //! is open when it leaves, the server when it arrives. An attempt that fails ends with the reset or the closed socket.
 
 use sockscope_record::tcp_states::{CLOSE, ESTABLISHED};
-use sockscope_record::{Direction, Point, Protocol, tcp_flags};
+use sockscope_record::{Direction, Kind, Point, Protocol, tcp_flags};
 
 use crate::ranges::Range;
 use crate::{ConnectionStore, FlowStore, Passage};
@@ -53,7 +53,8 @@ fn closed_ns(own: &FlowStore) -> Option<u64> {
 
 /// When the socket of this end entered this state first.
 fn state_ns(own: &FlowStore, state: u8) -> Option<u64> {
-    let mut changes = own.events.iter().filter_map(|it| Some((it.at_ns, it.state_change()?.new)));
+    let mut changes =
+        own.events_of(Kind::StateChange).filter_map(|it| Some((it.at_ns, it.state_change()?.new)));
     changes.find(|(_, new)| *new == state).map(|(at_ns, _)| at_ns)
 }
 

@@ -5,7 +5,7 @@
 
 use sockscope_record::{Connection, Direction, Kind, Point, Record, marks};
 
-use crate::{ConnectionStore, FlowStore, Passage};
+use crate::{ConnectionStore, Events, FlowStore, Passage};
 
 const CHUNK_RECORDS_MIN: usize = 32;
 const CHUNK_RECORDS_MAX: usize = 4096;
@@ -47,7 +47,7 @@ impl RecordBuffer {
             FlowStore {
                 id: id.flow(direction),
                 passages: std::array::from_fn(|point| Vec::with_capacity(counts[point])),
-                events: Vec::with_capacity(counts[EVENTS]),
+                events: Events::with_capacity(counts[EVENTS]),
             }
         });
         for record in self.chunks.into_iter().flatten() {
@@ -83,7 +83,5 @@ fn sort_by_time(flow: &mut FlowStore) {
             passes.sort_by_key(|pass| pass.at_ns);
         }
     }
-    if !flow.events.is_sorted_by_key(|event| event.at_ns) {
-        flow.events.sort_by_key(|event| event.at_ns);
-    }
+    flow.events.sort_by_time();
 }

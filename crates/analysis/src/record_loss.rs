@@ -422,8 +422,7 @@ fn are_overtaken(runs: &[FirstPassage]) -> Vec<bool> {
 fn resent(flow: &FlowStore) -> Vec<Range> {
     let passes = flow.passages[1..4].iter().flatten();
     let marked = passes.filter(|pass| pass.marks & marks::RETRANSMITTED != 0 && pass.len > 0);
-    let events = flow.events.iter();
-    let events = events.filter(|event| event.kind == Kind::Retransmit && event.len > 0);
+    let events = flow.events_of(Kind::Retransmit).filter(|event| event.len > 0);
     let events = events.map(|event| (event.offset, event.end()));
     union(&marked.map(|pass| (pass.offset, pass.end())).chain(events).collect::<Vec<_>>(), &[])
 }

@@ -1,5 +1,8 @@
 //! Records sorted by connection, flow and point: what every analysis reads.
 
+use std::ops::Deref;
+use std::slice::Iter;
+
 use sockscope_record::{
     Connection, Direction, FlowId, Hold, Kind, Point, ReaderTimes, Record, SegmentHeader,
 };
@@ -107,10 +110,20 @@ pub struct FlowStore {
     pub passages: [Vec<Passage>; 8],
     /// Every event of no point; also records of point 8 that are marked `DERIVED`: these bytes have
     /// left the receive queue by then, at a time that was not recorded.
-    pub events: Vec<Record>,
+    pub events: Events,
 }
 
 impl FlowStore {
+    /// The events of one kind, in time order.
+    pub(crate) fn events_of(&self, kind: Kind) -> impl DoubleEndedIterator<Item = &Record> {
+        self.events_with(&[kind]).iter().filter(move |event| event.kind == kind)
+    }
+
+    /// All events, or none where none is of one of these kinds.
+    pub(crate) fn events_with(&self, kinds: &[Kind]) -> &[Record] {
+        if self.events.has(kinds) { &self.events } else { &[] }
+    }
+
     /// When the first record of the flow was taken, nanoseconds of the trace's clock; `None` without one.
     pub(crate) fn first_ns(&self) -> Option<u64> {
         let passes = self.passages.iter().filter_map(|passes| passes.first());
@@ -131,6 +144,63 @@ pub struct ConnectionStore {
     pub connection: Connection,
     /// From the client, then from the server.
     pub flows: [FlowStore; 2],
+}
+
+/// Records of events, with the kinds that are among them. Most kinds are rare: in most flows there is none to look
+/// for.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Events {
+    list: Vec<Record>,
+    /// One bit for each kind.
+    kinds: u64,
+}
+
+impl Events {
+    /// None, with room for so many.
+    pub(crate) fn with_capacity(count: usize) -> Self {
+        Self { list: Vec::with_capacity(count), kinds: 0 }
+    }
+
+    /// Appends one.
+    pub fn push(&mut self, event: Record) {
+        self.kinds |= bit(event.kind);
+        self.list.push(event);
+    }
+
+    /// Sorts them by time, equal times in the order in which they are.
+    pub fn sort_by_time(&mut self) {
+        if !self.list.is_sorted_by_key(|event| event.at_ns) {
+            self.list.sort_by_key(|event| event.at_ns);
+        }
+    }
+
+    /// Whether one of these kinds is among them.
+    pub(crate) fn has(&self, kinds: &[Kind]) -> bool {
+        kinds.iter().any(|kind| self.kinds & bit(*kind) != 0)
+    }
+}
+
+impl Deref for Events {
+    type Target = [Record];
+
+    fn deref(&self) -> &[Record] {
+        &self.list
+    }
+}
+
+impl<'a> IntoIterator for &'a Events {
+    type Item = &'a Record;
+    type IntoIter = Iter<'a, Record>;
+
+    fn into_iter(self) -> Iter<'a, Record> {
+        self.list.iter()
+    }
+}
+
+/// Kinds have codes below 64.
+fn bit(kind: Kind) -> u64 {
+    const { assert!((Kind::Conversion as u8) < 64) };
+    1 << (kind as u8)
 }
 
 impl ConnectionStore {

@@ -27,7 +27,7 @@ pub(crate) fn segments(flow: &FlowStore) -> impl Iterator<Item = &Passage> {
 /// that saw any and that carry the mark.
 pub(crate) fn retransmitted_bytes(flow: &FlowStore, curves: &FlowCurves) -> u64 {
     let taken = curves.at(Point::SendDequeue);
-    let events = flow.events.iter().filter(|event| event.kind == Kind::Retransmit);
+    let events = flow.events_of(Kind::Retransmit);
     let said: u64 = events.map(|event| u64::from(event.len)).sum();
     if curves.is_uncertain {
         // Behind the loss first transmissions may look like repetitions.
@@ -78,7 +78,7 @@ pub(crate) fn at_least(
         None => curves.curves.iter().any(Curve::may_have_more),
     };
     let flow = store.flow(direction);
-    let has_returns = flow.events.iter().any(|event| event.kind == Kind::ReadReturn);
+    let has_returns = flow.events.has(&[Kind::ReadReturn]);
     let segments = missed(Point::SendDequeue);
     AtLeast {
         bytes,
@@ -170,7 +170,7 @@ pub(crate) fn bursts(flow: &FlowStore, losses: &Losses) -> BurstSummary {
 
 /// Bytes that each write call asked to send. Behind a loss the first part of a call may be missing.
 pub(crate) fn write_bytes(flow: &FlowStore, losses: &Losses) -> Option<Distribution> {
-    let calls = flow.events.iter().filter(|event| event.kind == Kind::WriteCall);
+    let calls = flow.events_of(Kind::WriteCall);
     let mut before_ns = 0;
     let whole = calls.filter(|call| {
         let before_ns = std::mem::replace(&mut before_ns, call.at_ns);
@@ -194,7 +194,7 @@ pub(crate) struct Reads {
 /// all the time then seems to read without end, so that the largest single copy comes along, which no call
 /// can have had less of. Of datagrams each copy is a call.
 pub(crate) fn reads(flow: &FlowStore, is_stream: bool, losses: &Losses) -> Reads {
-    let returns = flow.events.iter().filter(|event| event.kind == Kind::ReadReturn);
+    let returns = flow.events_of(Kind::ReadReturn);
     let returned = returns.filter(|event| event.errno() == Some(0) && event.len > 0);
     let mut sizes: Vec<u64> = returned.map(|event| u64::from(event.len)).collect();
     let none_returned = sizes.is_empty();

@@ -1,15 +1,15 @@
 //! Transactions of VMTP, as its engines recorded them.
 
-use sockscope_record::{Direction, Record};
+use sockscope_record::{Direction, Kind, Record};
 
 use crate::{ConnectionStore, Distribution, TransactionSummary};
 
 /// Time of the transactions of a connection and what was sent again; `None` without a record of them.
 pub(crate) fn summarize(store: &ConnectionStore) -> Option<TransactionSummary> {
-    let events = || store.flows.iter().flat_map(|flow| &flow.events);
+    let events = || store.flows.iter().flat_map(|flow| flow.events_of(Kind::Transaction));
     let ended = || events().filter_map(|event| Some((event.at_ns, event.transaction()?)));
     let blocks_again = [Direction::FromClient, Direction::FromServer].map(|direction| {
-        let events = store.flow(direction).events.iter();
+        let events = store.flow(direction).events_of(Kind::BlocksAgain);
         events.filter_map(Record::blocks_again).map(u64::from).sum()
     });
     let any = ended().next().is_some() || blocks_again != [0, 0];

@@ -188,7 +188,7 @@ impl Trace {
         let flow = |direction| FlowStore {
             id: id.flow(direction),
             passages: Default::default(),
-            events: Vec::new(),
+            events: Default::default(),
         };
         let connection = Connection {
             id,
@@ -279,7 +279,7 @@ impl Trace {
 
     fn finish(mut self) -> ConnectionStore {
         for flow in &mut self.store.flows {
-            flow.events.sort_by_key(|event| event.at_ns);
+            flow.events.sort_by_time();
             flow.passages.iter_mut().for_each(|passes| passes.sort_by_key(|pass| pass.at_ns));
         }
         self.store

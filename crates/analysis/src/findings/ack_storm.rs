@@ -82,7 +82,7 @@ pub(super) fn find(view: &ConnectionView<'_>) -> Option<Finding> {
 /// The end whose acknowledgments the other one's kernel drops, as their numbers are out of the window.
 fn out_of_step(view: &ConnectionView<'_>) -> Side {
     let [client, server] = view.store.flows.each_ref().map(|flow| {
-        let drops = flow.events.iter().filter(|event| event.kind == Kind::Drop && event.len == 0);
+        let drops = flow.events_of(Kind::Drop).filter(|event| event.len == 0);
         drops.count()
     });
     if server > client { Side::Server } else { Side::Client }

@@ -2,7 +2,7 @@
 //!
 //! See [`BufferRequest::is_clipped`].
 
-use sockscope_record::Protocol;
+use sockscope_record::{Kind, Protocol};
 
 use super::facts::FlowFacts;
 use super::phrasing;
@@ -14,7 +14,11 @@ use crate::{Finding, FindingId};
 /// the last one counts.
 pub(super) fn find(facts: &FlowFacts<'_>) -> Vec<Finding> {
     let finding = |is_send| {
-        let last = requests(&facts.view.flow().events, is_send).pop()?;
+        let flow = facts.view.flow();
+        if !flow.events.has(&[Kind::SocketOption]) {
+            return None;
+        }
+        let last = requests(&flow.events, is_send).pop()?;
         let granted_bytes = last.granted_bytes?;
         last.is_clipped().then(|| of_request(facts, &last, granted_bytes))
     };

@@ -1,5 +1,7 @@
 //! Socket buffers as programs asked for them and as the kernel granted them.
 
+use sockscope_record::Kind;
+
 use crate::FlowStore;
 use crate::buffers::{one_of, request};
 
@@ -26,7 +28,9 @@ pub(super) struct BufferSetting {
 /// as asked for, in time order. A negative number means as many as can be, and is more than any buffer
 /// has room for here too.
 pub(super) fn low_marks(flow: &FlowStore) -> impl Iterator<Item = (u64, u64)> {
-    let options = flow.events.iter().filter_map(|event| Some((event, event.socket_option()?)));
+    let options = flow
+        .events_of(Kind::SocketOption)
+        .filter_map(|event| Some((event, event.socket_option()?)));
     let marks = options.filter(|(_, option)| option.name == LOW_MARK);
     marks.map(|(event, option)| (event.at_ns, option.asked.into()))
 }
@@ -49,7 +53,7 @@ impl BufferSetting {
 
     fn of(flow: &FlowStore, is_send: bool) -> Self {
         let mut setting = Self::default();
-        for event in &flow.events {
+        for event in flow.events_with(&[Kind::SocketOption, Kind::SocketBuffers]) {
             if let Some(buffers) = event.socket_buffers() {
                 let buffer = one_of(buffers, is_send);
                 setting.granted_bytes = Some(buffer.bytes.into());

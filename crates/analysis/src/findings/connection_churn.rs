@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
 use sockscope_record::tcp_states::{CLOSE_WAIT, ESTABLISHED};
-use sockscope_record::{ConnectionId, Direction, Point, Process, Protocol, Side};
+use sockscope_record::{ConnectionId, Direction, Kind, Point, Process, Protocol, Side};
 
 use super::handshake::{AGAIN_NS_MIN, syns};
 use super::intervals::{Interval, Intervals};
@@ -108,7 +108,11 @@ impl Opening {
         let client = store.flow(Direction::FromClient);
         let sent = &client.passages[Point::InterfaceEnqueue.index()..Point::InputEnqueue.index()];
         let asked_ns = sent.iter().filter_map(|passes| syns(passes).next()?.at_ns.into()).min()?;
-        let changes = || client.events.iter().filter_map(|it| Some((it.at_ns, it.state_change()?)));
+        let changes = || {
+            client
+                .events_of(Kind::StateChange)
+                .filter_map(|it| Some((it.at_ns, it.state_change()?)))
+        };
         let (opened_ns, _) = changes().find(|(_, change)| change.new == ESTABLISHED)?;
         let closed = changes().find(|(_, change)| change.old == ESTABLISHED);
         let closed = closed.map(|(at_ns, change)| match change.new {

@@ -3,7 +3,7 @@
 //! The kernel paces by itself too (BBR, ...): only the rate that the program set counts, and only where the flow got
 //! that rate. TCP holds the data in the send queue, or the `fq` queue of the interface does.
 
-use sockscope_record::{Hold, Point, Record};
+use sockscope_record::{Hold, Kind, Point, Record};
 
 use super::facts::{FlowFacts, HELD_OR_ON_THE_PATH};
 use super::holds::held_by;
@@ -86,7 +86,7 @@ pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
 
 /// The rates that the program set, each until the next one.
 fn bounds(facts: &FlowFacts<'_>) -> Vec<Bound> {
-    let events = facts.view.flow().events.iter();
+    let events = facts.view.flow().events_of(Kind::SocketOption);
     let asked: Vec<_> = events
         .filter_map(|event: &Record| Some((event.at_ns, event.socket_option()?)))
         .filter(|(_, option)| option.name == MAX_PACING_RATE)

@@ -3,7 +3,7 @@
 //! Times in which the receive queue or the interface queue has the oldest unread byte are taken off: there the
 //! reader or the interface is the cause, and the closed window only its effect.
 
-use sockscope_record::Hold;
+use sockscope_record::{Hold, Kind};
 
 use super::facts::{FlowFacts, HELD_OR_ON_THE_PATH};
 use super::holds::held_by;
@@ -72,7 +72,7 @@ pub(super) fn find(facts: &FlowFacts<'_>, is_reader_slow: bool) -> Option<Findin
 
 /// The send windows that were recorded, in time order: when, and their bytes.
 fn windows<'a>(facts: &FlowFacts<'a>) -> impl Iterator<Item = (u64, u64)> + use<'a> {
-    let events = facts.view.flow().events.iter();
+    let events = facts.view.flow().events_of(Kind::SendWindow);
     events.filter_map(|event| Some((event.at_ns, event.send_window()?.bytes)))
 }
 

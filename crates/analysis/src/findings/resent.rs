@@ -21,7 +21,10 @@ use crate::{FlowStore, FlowView, Passage};
 /// All retransmissions of a flow, in order.
 pub(super) fn resent(view: &FlowView<'_>) -> Vec<Resent> {
     let flow = view.flow();
-    let events = flow.events.iter();
+    if !flow.events.has(&[Kind::Retransmit]) {
+        return Vec::new();
+    }
+    let events = flow.events_of(Kind::Retransmit);
     let retransmissions = events.filter_map(|event| Some((event, event.retransmission()?)));
     let reverse_losses: Vec<_> = drops::of_segments(view.reverse(), view.drop_reasons).collect();
     let seen = Seen::new(view);
@@ -79,7 +82,7 @@ impl<'a> Seen<'a> {
             flow,
             points: Default::default(),
             missed: Intervals::union_of(missed),
-            has_drops: flow.events.iter().any(|event| event.kind == Kind::Drop),
+            has_drops: flow.events.has(&[Kind::Drop]),
         }
     }
 

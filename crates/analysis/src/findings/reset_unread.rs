@@ -5,7 +5,7 @@
 //! an answer, which is its right, unless it had written what the server had not read.
 
 use sockscope_record::tcp_states::{CLOSE, ESTABLISHED};
-use sockscope_record::{Point, Record, Side};
+use sockscope_record::{Kind, Point, Record, Side};
 
 use super::language::{self, Topic};
 use super::phrasing::{self, Notes};
@@ -24,7 +24,10 @@ pub(super) fn find(view: &ConnectionView<'_>) -> Option<Finding> {
     let (own, towards) = (view.store.flow(direction), view.store.reverse(direction));
     let closed_ns = closed_ns(own)?;
     let is_own_close = reset_ns.abs_diff(closed_ns) <= AT_ONCE_NS;
-    let lingers = own.events.iter().filter_map(Record::socket_option).any(|it| it.name == LINGER);
+    let lingers = own
+        .events_of(Kind::SocketOption)
+        .filter_map(Record::socket_option)
+        .any(|it| it.name == LINGER);
     if !is_own_close || lingers || connection.preexisting || is_in_doubt(view) {
         return None;
     }

@@ -105,7 +105,7 @@ fn reads(flow: &FlowStore) -> Vec<Read> {
         return Vec::new();
     }
     let segments = Segments::of(flow);
-    let returns = flow.events.iter().filter(|event| event.kind == Kind::ReadReturn);
+    let returns = flow.events_of(Kind::ReadReturn);
     let returned: Vec<u64> = returns.map(sockscope_record::Record::end).collect();
     let mut arrivals = flow.at(Point::ReceiveEnqueue).iter().peekable();
     let (mut arrived, mut bytes) = (0, 0_u64);

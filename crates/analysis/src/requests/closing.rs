@@ -47,7 +47,7 @@ impl Closing<'_> {
             let state = event.state_change().map(|change| change.new);
             state.is_some_and(|state| CLOSING_STATES.contains(&state))
         };
-        let changes = flow.events.iter().filter(|event| event.kind == Kind::StateChange);
+        let changes = flow.events_of(Kind::StateChange);
         let changes = changes.filter(closes).map(|event| event.at_ns);
         let all = fins(flow).chain(changes);
         all.filter(|at_ns| *at_ns >= since_ns).min()

@@ -77,7 +77,7 @@ fn no_records() -> ConnectionStore {
     let flow = |direction| FlowStore {
         id: id.flow(direction),
         passages: Default::default(),
-        events: Vec::new(),
+        events: Default::default(),
     };
     ConnectionStore {
         connection: Connection {
@@ -586,7 +586,7 @@ proptest! {
         }
         for flow in &mut store.flows {
             flow.passages.iter_mut().for_each(|passes| passes.sort_by_key(|pass| pass.at_ns));
-            flow.events.sort_by_key(|event| event.at_ns);
+            flow.events.sort_by_time();
         }
         let losses = [LossInterval {
             start_ns: loss.0.min(loss.1),

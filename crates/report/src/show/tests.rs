@@ -44,7 +44,7 @@ fn store(records: &[Record]) -> ConnectionStore {
     let mut flows = [2, 3].map(|id| FlowStore {
         id: FlowId(id),
         passages: Default::default(),
-        events: Vec::new(),
+        events: Default::default(),
     });
     for record in records {
         let flow = &mut flows[record.flow.direction() as usize];
