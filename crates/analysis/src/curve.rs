@@ -228,7 +228,7 @@ impl Curve {
 }
 
 impl LatestPassage {
-    fn of_seen(seen: &FirstPassage) -> Self {
+    pub(crate) fn of_seen(seen: &FirstPassage) -> Self {
         Self { at_ns: seen.at_ns, offset: seen.offset, end: seen.end(), seen: true }
     }
 

@@ -6,7 +6,7 @@ use crate::curve::Curve;
 use crate::drop_gap::{DropGap, DropGaps, never_back, with_returns};
 use crate::drops;
 use crate::kernel_socket;
-use crate::queue::{Queue, residences};
+use crate::queue::{Queue, each_residence, residences};
 use crate::ranges::{self, Range};
 use crate::record_loss::explain_holes;
 use crate::record_loss_times::Losses;
@@ -71,10 +71,17 @@ impl FlowCurves {
     /// How long bytes stayed in one stage, by position. Bytes whose passing was missed are left out; of those
     /// that were dropped there the time counts from when they were seen again.
     pub fn delays(&self, stage: Stage) -> Vec<Residence> {
+        let mut delays = Vec::new();
+        self.each_delay(stage, |residence| delays.push(residence));
+        delays
+    }
+
+    /// Calls `each` with those, by position.
+    pub(crate) fn each_delay(&self, stage: Stage, each: impl FnMut(Residence)) {
         let (entered, left) = (self.at(stage.enter()), self.at(stage.leave()));
         match self.drop_gaps_in(stage) {
-            [] => residences(entered, left, self.floor(stage)),
-            gaps => residences(&with_returns(entered, gaps), left, self.floor(stage)),
+            [] => each_residence(entered, left, self.floor(stage), each),
+            gaps => each_residence(&with_returns(entered, gaps), left, self.floor(stage), each),
         }
     }
 
@@ -205,6 +212,6 @@ fn dropped(connection: &Connection, flow: &FlowStore) -> Curve {
     if connection.protocol == Protocol::Tcp {
         return Curve::default();
     }
-    let drops = flow.events.iter().filter(|event| event.kind == Kind::Drop);
+    let drops = flow.events_of(Kind::Drop);
     Curve::of_ranges(0, drops.map(|drop| (drop.at_ns, drop.offset, drop.end())))
 }

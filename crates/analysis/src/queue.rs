@@ -56,26 +56,48 @@ pub fn queue_delays(entered: &[Passage], left: &[Passage]) -> Vec<Residence> {
 /// As [`queue_delays`], for bytes from position `floor` on.
 pub(crate) fn residences(entered: &Curve, left: &Curve, floor: u64) -> Vec<Residence> {
     let mut residences = Vec::with_capacity(entered.seen.len().max(left.seen.len()));
+    each_residence(entered, left, floor, |residence| residences.push(residence));
+    residences
+}
+
+/// Calls `each` with those residences, by position.
+pub(crate) fn each_residence(
+    entered: &Curve,
+    left: &Curve,
+    floor: u64,
+    mut each: impl FnMut(Residence),
+) {
     join(entered, left, floor, |residence, is_seen| {
         if is_seen {
-            residences.push(residence);
+            each(residence);
         }
     });
-    residences
 }
 
 /// Calls `each` with every overlap of an entering and a leaving passage, by position, and whether both times were
 /// seen.
-pub(crate) fn join(
-    entered: &Curve,
-    left: &Curve,
+pub(crate) fn join(entered: &Curve, left: &Curve, floor: u64, each: impl FnMut(Residence, bool)) {
+    if entered.missed.is_empty() && left.missed.is_empty() {
+        let [entered, left] = [entered, left].map(|curve| curve.seen.iter());
+        let latest = LatestPassage::of_seen;
+        join_in_order(entered.map(latest), left.map(latest), floor, each);
+    } else {
+        join_in_order(entered.latest(), left.latest(), floor, each);
+    }
+}
+
+fn join_in_order(
+    entered: impl Iterator<Item = LatestPassage>,
+    mut leaving: impl Iterator<Item = LatestPassage>,
     floor: u64,
     mut each: impl FnMut(Residence, bool),
 ) {
-    let mut leaving = left.latest();
     let mut next = leaving.next();
     let mut before = 0;
-    for enter in entered.latest() {
+    for enter in entered {
+        if next.is_none() {
+            break;
+        }
         debug_assert!(before <= enter.offset && enter.offset <= enter.end);
         before = enter.offset;
         while let Some(leave) = next {

@@ -41,10 +41,13 @@ fn analyze(
     whole_way: &[Range],
     end_ns: u64,
 ) -> StageAnalysis {
-    let residences = curves.delays(stage);
-    let byte_delay_ns = byte_mean(&residences, whole_way);
-    let mut delays: Vec<u64> = residences.iter().map(Residence::delay_ns).collect();
-    drop(residences);
+    let mut delays = Vec::with_capacity(curves.at(stage.leave()).seen.len());
+    let mut byte_mean = ByteMean::of(whole_way);
+    curves.each_delay(stage, |residence| {
+        delays.push(residence.delay_ns());
+        byte_mean.add(&residence);
+    });
+    let byte_delay_ns = byte_mean.ns();
     let delay_ns = Distribution::of(&mut delays);
     drop(delays);
     if !curves.is_observed(stage) {
@@ -71,24 +74,48 @@ fn analyze(
     }
 }
 
-/// Mean delay of the bytes in `whole_way`; `None` without such bytes. Both are in order of position.
-fn byte_mean(residences: &[Residence], whole_way: &[Range]) -> Option<f64> {
-    let (mut bytes, mut area) = (0_u64, 0_u128);
-    let mut ways = whole_way.iter().peekable();
-    debug_assert!(residences.is_sorted_by_key(|one| one.offset) && are_in_order(whole_way));
-    for residence in residences {
+/// Mean delay of the bytes in some ranges, from residences by position.
+struct ByteMean<'a> {
+    /// Those not yet passed.
+    ranges: &'a [Range],
+    bytes: u64,
+    area: u128,
+    /// Position of the last residence.
+    before: u64,
+}
+
+impl<'a> ByteMean<'a> {
+    fn of(ranges: &'a [Range]) -> Self {
+        debug_assert!(are_in_order(ranges));
+        Self { ranges, bytes: 0, area: 0, before: 0 }
+    }
+
+    fn add(&mut self, residence: &Residence) {
+        debug_assert!(self.before <= residence.offset);
+        self.before = residence.offset;
         let last = residence.offset.saturating_add(residence.len);
-        while let Some(&&(start, end)) = ways.peek() {
+        while let Some(&(start, end)) = self.ranges.first() {
             let inside = end.min(last).saturating_sub(start.max(residence.offset));
-            bytes = bytes.saturating_add(inside);
-            area = area.saturating_add(u128::from(inside) * u128::from(residence.delay_ns()));
+            self.bytes = self.bytes.saturating_add(inside);
+            let area = u128::from(inside) * u128::from(residence.delay_ns());
+            self.area = self.area.saturating_add(area);
             if end > last {
                 break;
             }
-            ways.next();
+            self.ranges = &self.ranges[1..];
         }
     }
-    (bytes > 0).then(|| area as f64 / bytes as f64)
+
+    /// `None` without such bytes.
+    fn ns(&self) -> Option<f64> {
+        (self.bytes > 0).then(|| self.area as f64 / self.bytes as f64)
+    }
+}
+
+fn byte_mean(residences: &[Residence], ranges: &[Range]) -> Option<f64> {
+    let mut mean = ByteMean::of(ranges);
+    residences.iter().for_each(|residence| mean.add(residence));
+    mean.ns()
 }
 
 /// Mean time in which a byte of those seen at points 1 and 8 was away, dropped and not yet where it had been
