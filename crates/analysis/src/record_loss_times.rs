@@ -117,6 +117,9 @@ impl Losses {
 
     /// The same of all hits that record `point`.
     pub(crate) fn within_hits(&self, point: Point, from_ns: u64, until_ns: u64) -> Option<Range> {
+        if self.by_hit[point.index()].is_empty() {
+            return None;
+        }
         let told = Point::ALL.into_iter().filter(|told| told.of_hit().contains(&point));
         let found = told.filter_map(|told| self.within(told, from_ns, until_ns));
         found.reduce(|all, one| (all.0.min(one.0), all.1.max(one.1)))

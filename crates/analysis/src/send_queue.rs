@@ -1,6 +1,6 @@
 //! Points 1 and 2 of one flow as one sequence: what each record leaves in the send queue.
 
-use sockscope_record::{Point, marks};
+use sockscope_record::{Kind, Point, marks};
 
 use crate::{FlowStore, Passage};
 
@@ -60,7 +60,7 @@ impl SegmentSizes {
     pub(crate) fn of(flow: &FlowStore) -> Self {
         let mut stretches = vec![Stretch::default()];
         let mut told_bytes = 0;
-        for event in &flow.events {
+        for event in flow.events_of(Kind::SendWindow) {
             let window = event.send_window().filter(|window| window.segment_bytes > 0);
             let Some(window) = window else { continue };
             if window.segment_bytes < told_bytes {
@@ -100,7 +100,10 @@ impl SegmentSizes {
     fn index_at(&self, at_ns: u64) -> usize {
         // The first begins at 0.
         debug_assert!(self.stretches.first().is_some_and(|first| first.start_ns == 0));
-        self.stretches.partition_point(|stretch| stretch.start_ns <= at_ns) - 1
+        match self.stretches.len() {
+            1 => 0,
+            _ => self.stretches.partition_point(|stretch| stretch.start_ns <= at_ns) - 1,
+        }
     }
 }
 

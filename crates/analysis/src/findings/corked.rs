@@ -32,7 +32,7 @@ const LAST_ACK: u8 = 9;
 const SHARE_PERCENT_MIN: u64 = 1;
 
 pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
-    let holds = facts.whole_holds(LedgerPart::SendCork).into_iter();
+    let holds = facts.whole_holds(LedgerPart::SendCork);
     let stalls: Vec<_> = holds.filter_map(|hold| Stall::of(facts, &hold)).collect();
     let mut tally = Tally { count: stalls.len() as u64, ..Tally::default() };
     stalls.iter().for_each(|stall| tally.add_cost(stall.since_ns, stall.end_ns));

@@ -6,7 +6,7 @@
 //! goes with the next acknowledgment. All that was sent has arrived and the receiver's timer alone makes
 //! the acknowledgment.
 
-use sockscope_record::{Hold, Point};
+use sockscope_record::{Hold, Kind, Point};
 
 use super::acks::{LateAck, released_by};
 use super::facts::FlowFacts;
@@ -136,7 +136,7 @@ fn window_waits(facts: &FlowFacts<'_>) -> Vec<Wait> {
 fn rest_waits(facts: &FlowFacts<'_>) -> Vec<Wait> {
     let flow = facts.view.flow();
     let entries = flow.at(Point::SendEnqueue);
-    let events = flow.events.iter();
+    let events = flow.events_of(Kind::SocketOption);
     let nodelays: Vec<_> = events.filter(|event| is_of_option(event, NODELAY)).collect();
     let wait = |hold: LedgerSpan| {
         let LedgerSpan { start_ns, end_ns, offset, .. } = hold;
@@ -162,7 +162,7 @@ fn rest_waits(facts: &FlowFacts<'_>) -> Vec<Wait> {
         }
         Wait::new(start_ns, *ack, Full::Nothing)
     };
-    facts.whole_holds(LedgerPart::SendOther).into_iter().filter_map(wait).collect()
+    facts.whole_holds(LedgerPart::SendOther).filter_map(wait).collect()
 }
 
 /// Whether a short segment is in flight while `rest` waits: Nagle's rule holds it then, as those senders

@@ -3,7 +3,7 @@
 //! Every list is in time order, and every walk over records is one pass: rules must keep up with
 //! traces of millions of records.
 
-use sockscope_record::{Direction, Point, Record, Side, tcp_flags};
+use sockscope_record::{Direction, Kind, Point, Record, Side, tcp_flags};
 
 use super::acks::{LateAck, late_acks};
 use super::buffers::BufferSetting;
@@ -18,7 +18,7 @@ use super::resent_segment::Resent;
 use super::writes::{Write, writes};
 use crate::send_buffer_wait::{SendBufferWait, send_buffer_waits};
 use crate::send_queue::SegmentSizes;
-use crate::{ConnectionView, FlowView, LedgerPart, LedgerSpan, Passage};
+use crate::{ConnectionView, FlowView, Ledger, LedgerPart, LedgerSpan, Passage, ledger};
 
 /// Parts of the ledger in which the oldest unread byte has not yet arrived and no queue but the path
 /// itself has it; while idle only its acknowledgment may be on the way.
@@ -67,6 +67,8 @@ pub(super) struct FlowFacts<'a> {
     pub busy_ns: u64,
     /// Round trip of the empty path, nanoseconds; `None` when nothing measured it.
     pub base_rtt_ns: Option<u64>,
+    /// The sum of the timeline.
+    ledger: Ledger,
     segment_sizes: SegmentSizes,
     /// Times at which missed records put something in doubt.
     pub doubt: Doubt,
@@ -84,15 +86,18 @@ pub(super) struct FlowFacts<'a> {
 }
 
 impl<'a> FlowFacts<'a> {
-    pub(super) fn new(connection: &ConnectionView<'a>, view: &'a FlowView<'a>) -> Self {
+    /// `base_rtt_ns` is that of the connection.
+    pub(super) fn new(view: &'a FlowView<'a>, base_rtt_ns: Option<u64>) -> Self {
         let doubt = Doubt::of(view);
         // Unknown time may have been idle: shares are of what is known.
-        let busy = view.timeline.iter().filter(|span| !is_idle(span.part));
-        let busy = busy.filter(|span| span.part != LedgerPart::Unknown);
+        let is_busy = |part: &LedgerPart| !is_idle(*part) && *part != LedgerPart::Unknown;
+        let ledger = ledger::sum(view.timeline);
+        let busy = LedgerPart::ALL.into_iter().filter(is_busy);
         Self {
             view,
-            busy_ns: busy.map(|span| span.duration_ns()).sum(),
-            base_rtt_ns: base_rtt_ns(connection),
+            busy_ns: busy.map(|part| ledger.ns[part as usize]).sum(),
+            ledger,
+            base_rtt_ns,
             segment_sizes: SegmentSizes::of(view.flow()),
             holds: hold_spans(view),
             late_acks: late_acks(view, &doubt),
@@ -109,22 +114,32 @@ impl<'a> FlowFacts<'a> {
 
     /// The times at which the oldest unread byte was in one of `parts`.
     pub(super) fn times_in(&self, parts: &[LedgerPart]) -> Intervals {
+        if parts.iter().all(|part| self.lasted_ns(*part) == 0) {
+            return Intervals::default();
+        }
         let spans = self.view.timeline.iter().filter(|span| parts.contains(&span.part));
         Intervals::union_of(spans.map(|span| Interval::new(span.start_ns, span.end_ns)))
     }
 
     /// The times at which `part` held the oldest unread byte, each hold whole.
-    pub(super) fn whole_holds(&self, part: LedgerPart) -> Vec<LedgerSpan> {
-        let mut holds: Vec<LedgerSpan> = Vec::new();
-        for span in self.view.timeline.iter().filter(|span| span.part == part) {
-            match holds.last_mut() {
-                Some(last) if last.end_ns == span.start_ns && last.offset == span.offset => {
-                    last.end_ns = span.end_ns;
-                }
-                _ => holds.push(*span),
+    pub(super) fn whole_holds(&self, part: LedgerPart) -> impl Iterator<Item = LedgerSpan> {
+        let timeline = if self.lasted_ns(part) == 0 { &[] } else { self.view.timeline };
+        let mut spans = timeline.iter().filter(move |span| span.part == part).peekable();
+        std::iter::from_fn(move || {
+            let mut hold = *spans.next()?;
+            let LedgerSpan { offset, .. } = hold;
+            while let Some(next) =
+                spans.next_if(|next| next.start_ns == hold.end_ns && next.offset == offset)
+            {
+                hold.end_ns = next.end_ns;
             }
-        }
-        holds
+            Some(hold)
+        })
+    }
+
+    /// How long `part` held the oldest unread byte.
+    fn lasted_ns(&self, part: LedgerPart) -> u64 {
+        self.ledger.ns[part as usize]
     }
 
     /// The wait for room of the bytes that entered the send queue at `at_ns`.
@@ -179,7 +194,7 @@ impl<'a> FlowFacts<'a> {
 /// The smaller of the handshake's round trip and the smallest smoothed one that TCP reported: both
 /// are upper bounds of what the empty path takes.
 pub(super) fn base_rtt_ns(connection: &ConnectionView<'_>) -> Option<u64> {
-    let events = connection.store.flows.iter().flat_map(|flow| &flow.events);
+    let events = connection.store.flows.iter().flat_map(|flow| flow.events_of(Kind::TcpState));
     let smoothed_us = events.filter_map(Record::congestion).map(|state| state.smoothed_rtt_us);
     let smoothed_ns = smoothed_us.filter(|us| *us > 0).map(|us| u64::from(us) * 1_000).min();
     [handshake_ns(connection), smoothed_ns].into_iter().flatten().min()

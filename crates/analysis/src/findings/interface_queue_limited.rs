@@ -19,6 +19,9 @@ const SHARE_PERCENT_MIN: u64 = 50;
 
 pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
     let queue = &facts.interface;
+    if queue.delayed.len() < DELAYED_MIN {
+        return None;
+    }
     let resent = || facts.resent.iter().filter(|one| one.was_dropped_by_interface);
     let needed = resent().filter(|one| one.was_needed);
     let repairs = Intervals::union_of(needed.filter_map(Resent::gap));
@@ -27,7 +30,7 @@ pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
     let in_queue = union(&in_queue, &dropped_there);
     let in_queue_ns = in_queue.total_ns();
     let is_bottleneck = facts.is_share_of_busy(in_queue_ns, SHARE_PERCENT_MIN);
-    if queue.delayed.len() < DELAYED_MIN || !(is_bottleneck || queue.is_standing) {
+    if !(is_bottleneck || queue.is_standing) {
         return None;
     }
     // Ahead of a standing queue the interface sends without a pause. The oldest unread byte is then mostly

@@ -31,17 +31,15 @@ impl Intervals {
         if !all.is_sorted() {
             all.sort_unstable();
         }
-        let mut union: Vec<Interval> = Vec::new();
-        for next in all {
-            match union.last_mut() {
-                Some(last) if next.start_ns <= last.end_ns => {
-                    last.end_ns = last.end_ns.max(next.end_ns);
-                }
-                _ => union.push(next),
+        all.dedup_by(|next, last| {
+            let is_joined = next.start_ns <= last.end_ns;
+            if is_joined {
+                last.end_ns = last.end_ns.max(next.end_ns);
             }
-        }
-        debug_assert!(union.windows(2).all(|pair| pair[0].end_ns < pair[1].start_ns));
-        Self(union)
+            is_joined
+        });
+        debug_assert!(all.windows(2).all(|pair| pair[0].end_ns < pair[1].start_ns));
+        Self(all)
     }
 
     /// The times in both.

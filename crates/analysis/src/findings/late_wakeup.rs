@@ -56,7 +56,7 @@ pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
 /// reader: of a thread that was blocked for this data and woken by it, also without that account.
 pub(super) fn holds(facts: &FlowFacts<'_>) -> FlowHolds {
     let reads = facts.view.flow().at(Point::ReceiveDequeue);
-    let waits = facts.whole_holds(LedgerPart::ReceiveWakeup).into_iter();
+    let waits = facts.whole_holds(LedgerPart::ReceiveWakeup);
     let holds = waits.filter(|wait| wait.duration_ns() >= READ_WAIT_NS_MIN).map(|wait| {
         let read = reads.partition_point(|read| read.at_ns < wait.end_ns);
         let thread = reads.get(read).map_or(0, |read| read.thread);

@@ -78,7 +78,7 @@ use sockscope_record::{ConnectionId, Protocol};
 pub(crate) use self::caller_delay::{Delay, Delays};
 pub(crate) use self::connection_churn::{Churn, Opening};
 
-use self::facts::FlowFacts;
+use self::facts::{FlowFacts, base_rtt_ns};
 use self::intervals::{Interval, Intervals};
 use self::served_request::Served;
 use crate::{Analysis, ConnectionView, Finding, FindingId};
@@ -91,8 +91,9 @@ pub(crate) fn find(view: &ConnectionView<'_>) -> (Vec<Finding>, Vec<Delay>) {
     let of_opening: Vec<_> = of_opening.into_iter().flatten().collect();
     let opening = Intervals::union_of(of_opening.iter().flat_map(times));
     let (mut findings, mut delays) = (Vec::new(), Vec::new());
+    let base_rtt_ns = base_rtt_ns(view);
     for flow in &view.flows {
-        let facts = FlowFacts::new(view, flow);
+        let facts = FlowFacts::new(flow, base_rtt_ns);
         let found = of_flow(view, &facts, &opening);
         let is_queued_elsewhere = found.iter().any(|one| one.id == FindingId::NetworkQueue);
         delays.extend(delays_of(view, &facts, is_queued_elsewhere));

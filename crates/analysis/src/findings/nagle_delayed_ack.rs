@@ -31,7 +31,7 @@ pub(super) fn stalls(facts: &FlowFacts<'_>) -> Vec<Stall> {
         let LedgerSpan { start_ns, end_ns, offset, .. } = span;
         is_awaited.then_some(Stall { start_ns, end_ns, offset, ack: *ack })
     };
-    let holds = facts.whole_holds(LedgerPart::SendNagle).into_iter();
+    let holds = facts.whole_holds(LedgerPart::SendNagle);
     holds.filter(|span| span.duration_ns() >= LATE_NS).filter_map(stall).collect()
 }
 

@@ -8,7 +8,7 @@
 //! own latency, which a larger buffer would have filled.
 
 use super::acks::LateAck;
-use sockscope_record::{Hold, tcp_flags};
+use sockscope_record::{Hold, Kind, tcp_flags};
 
 use super::facts::{FlowFacts, ON_THE_PATH, is_idle};
 use super::holds::held_by;
@@ -83,10 +83,12 @@ fn blocked_while_all_is_sent(facts: &FlowFacts<'_>, blocked_ns_min: u64) -> Inte
     for step in send_queue::steps(facts.view.flow()) {
         let at_ns = step.pass.at_ns;
         let since_ns = all_sent_ns.take().filter(|_| step.is_enqueue);
+        // What follows only makes it shorter.
+        let since_ns = since_ns.filter(|since_ns| at_ns - since_ns >= blocked_ns_min);
         blocked.extend(since_ns.map(|since_ns| Interval::new(since_ns, at_ns)));
         for_room.extend(
             since_ns
-                .zip(facts.room_wait_until(at_ns))
+                .and_then(|since_ns| Some((since_ns, facts.room_wait_until(at_ns)?)))
                 .map(|(since_ns, wait)| Interval::new(wait.start_ns.max(since_ns), wait.end_ns)),
         );
         all_sent_ns = (step.unsent_bytes == 0).then_some(at_ns);
@@ -119,7 +121,7 @@ fn blocked_while_paced(facts: &FlowFacts<'_>) -> Intervals {
     let flow = facts.view.flow();
     let is_limit = |event| is_of_option(event, MAX_PACING_RATE);
     let pacing = held_by(&facts.holds, Hold::Pacing);
-    if pacing.len() == 0 || flow.events.iter().any(is_limit) {
+    if pacing.len() == 0 || flow.events_of(Kind::SocketOption).any(is_limit) {
         return Intervals::default();
     }
     let is_ack =

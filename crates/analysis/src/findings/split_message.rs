@@ -96,12 +96,12 @@ fn held(facts: &FlowFacts<'_>, messages: &[Turn<'_>]) -> Option<Finding> {
     let mut tally = Tally::default();
     let (mut stalled, mut counted) = (0, None);
     let holds = facts.whole_holds(LedgerPart::SendNagle);
-    for hold in holds.iter().filter(|hold| hold.duration_ns() >= HOLD_NS_MIN) {
+    for hold in holds.filter(|hold| hold.duration_ns() >= HOLD_NS_MIN) {
         let Some(message) = split_at(messages, hold.offset) else { continue };
-        if was_answered_meanwhile(facts, hold) || is_answered_in_part(facts, message) {
+        if was_answered_meanwhile(facts, &hold) || is_answered_in_part(facts, message) {
             continue;
         }
-        let is_stall = is_stall(hold);
+        let is_stall = is_stall(&hold);
         let held = Interval::new(hold.start_ns, hold.end_ns);
         if !is_stall && facts.doubt.sending.touches(held) {
             continue; // A delayed acknowledgment may be what was not seen.

@@ -38,19 +38,20 @@ impl Write {
 /// Calls that took nothing are left out.
 pub(super) fn writes(flow: &FlowStore) -> Vec<Write> {
     let mut writes = Vec::new();
-    let mut open_by_thread = HashMap::new();
+    let mut open_by_thread = OpenWrites::default();
     for event in &flow.events {
         match event.kind {
             Kind::WriteCall => {
-                let open = open_by_thread.get(&event.thread).map(|&index| &writes[index]);
+                let open = open_by_thread.of(event.thread);
                 // A call that waited for room may be announced again with what is left of it.
-                if open.is_none_or(|write: &Write| write.end() != event.end()) {
-                    open_by_thread.insert(event.thread, writes.len());
+                let before: Option<&Write> = open.map(|index| &writes[index]);
+                if before.is_none_or(|write| write.end() != event.end()) {
+                    *open = Some(writes.len());
                     writes.push(started(event));
                 }
             }
             Kind::WriteReturn => {
-                if let Some(index) = open_by_thread.remove(&event.thread) {
+                if let Some(index) = open_by_thread.of(event.thread).take() {
                     let write: &mut Write = &mut writes[index];
                     (write.end_ns, write.len) = (Some(event.at_ns), event.len);
                 }
@@ -72,6 +73,26 @@ pub(super) fn writes(flow: &FlowStore) -> Vec<Write> {
     writes.retain(|write| write.len > 0);
     note_taken(&mut writes, flow.at(Point::SendEnqueue));
     writes
+}
+
+/// Calls that have not returned, as places in a list. Most flows have one writer.
+#[derive(Default)]
+struct OpenWrites {
+    /// That of the thread looked up last.
+    last: (u32, Option<usize>),
+    others: HashMap<u32, usize>,
+}
+
+impl OpenWrites {
+    /// That of a thread.
+    fn of(&mut self, thread: u32) -> &mut Option<usize> {
+        if thread != self.last.0 {
+            let (before, open) = (self.last.0, self.last.1.take());
+            self.others.extend(open.map(|index| (before, index)));
+            self.last = (thread, self.others.remove(&thread));
+        }
+        &mut self.last.1
+    }
 }
 
 /// Fills in when each call put its last byte into the send queue; later bytes are another call's.

@@ -101,7 +101,14 @@ fn between_programs(
             trace_end_ns: facts.trace_end_ns,
         });
     }
-    let arrived = [0, 1].map(|flow: usize| arrivals(&store.flows[flow]));
+    // Where both ends were seen, nothing is asked of them.
+    let is_one_seen = ends != [true, true];
+    let arrived =
+        [0, 1].map(
+            |flow: usize| {
+                if is_one_seen { arrivals(&store.flows[flow]) } else { Curve::default() }
+            },
+        );
     let connection = &store.connection;
     streams::find(&Stream {
         written,
@@ -114,15 +121,26 @@ fn between_programs(
     })
 }
 
+/// So many reads are looked at one by one before they are searched.
+const READS_AHEAD: usize = 16;
+
 /// Fills in which thread read each request.
 fn name_readers(requests: &mut Requests, store: &ConnectionStore) {
     let Some(asker) = requests.asked_by else { return };
     let reads = store.flow(asker.sends()).at(Point::ReceiveDequeue);
     debug_assert!(reads.is_sorted_by_key(|read| read.at_ns));
+    let mut near = 0;
     for request in &mut requests.list {
         let Some(heard_ns) = request.heard.ns() else { continue };
-        let after = reads.partition_point(|read| read.at_ns <= heard_ns);
-        let last = reads[..after].last().filter(|read| read.at_ns == heard_ns);
+        // Mostly one of the next reads.
+        let steps = reads[near..].iter().take_while(|read| read.at_ns <= heard_ns);
+        let steps = steps.take(READS_AHEAD).count();
+        let is_near = steps < READS_AHEAD && (near == 0 || reads[near - 1].at_ns <= heard_ns);
+        near = match is_near {
+            true => near + steps,
+            false => reads.partition_point(|read| read.at_ns <= heard_ns),
+        };
+        let last = reads[..near].last().filter(|read| read.at_ns == heard_ns);
         request.reader_thread = last.map_or(0, |read| read.thread);
     }
 }

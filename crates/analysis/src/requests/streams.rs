@@ -28,7 +28,7 @@ pub(super) struct Stream<'a> {
     pub written: [&'a [Passage]; 2],
     /// First passages at point 8.
     pub reads: [&'a Curve; 2],
-    /// First passages at the point nearest to the writer that was seen, where only the answerer was.
+    /// First passages at the point nearest to the writer that was seen; empty where both ends were seen.
     pub arrived: [&'a Curve; 2],
     /// Whether the client's and the server's end were seen.
     pub ends: [bool; 2],
