@@ -137,6 +137,15 @@ impl FlowStore {
     }
 }
 
+/// Makes room for `count` more. A list that has to grow grows by half, if the address space is large enough.
+pub(crate) fn reserve<T>(list: &mut Vec<T>, count: usize) {
+    if list.capacity() - list.len() < count
+        && list.try_reserve_exact(count.max(list.len() / 2)).is_err()
+    {
+        list.reserve_exact(count);
+    }
+}
+
 /// All that was seen of one connection.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ConnectionStore {
@@ -146,8 +155,8 @@ pub struct ConnectionStore {
     pub flows: [FlowStore; 2],
 }
 
-/// Records of events, with the kinds that are among them. Most kinds are rare: in most flows there is none to look
-/// for.
+/// Records of events, with the kinds that are among them. Most flows have few kinds: a rule reads the events only
+/// where it can find one of its own.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Events {
     list: Vec<Record>,
@@ -156,11 +165,6 @@ pub struct Events {
 }
 
 impl Events {
-    /// None, with room for so many.
-    pub(crate) fn with_capacity(count: usize) -> Self {
-        Self { list: Vec::with_capacity(count), kinds: 0 }
-    }
-
     /// Appends one.
     pub fn push(&mut self, event: Record) {
         self.kinds |= bit(event.kind);
@@ -177,6 +181,11 @@ impl Events {
     /// Whether one of these kinds is among them.
     pub(crate) fn has(&self, kinds: &[Kind]) -> bool {
         kinds.iter().any(|kind| self.kinds & bit(*kind) != 0)
+    }
+
+    /// Makes room for `count` more.
+    pub(crate) fn reserve(&mut self, count: usize) {
+        reserve(&mut self.list, count);
     }
 }
 
