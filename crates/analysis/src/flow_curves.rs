@@ -165,12 +165,12 @@ impl FlowCurves {
             let at_end = open_ns.map(|from_ns| (from_ns, u64::MAX));
             curve.unknown_ns().filter(move |times| Some(*times) != at_end)
         });
-        ranges::union(&times.collect::<Vec<_>>(), &[])
+        ranges::union_of(times)
     }
 
     /// All bytes seen anywhere.
     pub(crate) fn seen(&self) -> Vec<Range> {
-        self.curves.iter().fold(Vec::new(), |seen, curve| ranges::union(&seen, &curve.covered))
+        ranges::union_of(self.curves.iter().flat_map(|curve| &curve.covered).copied())
     }
 }
 

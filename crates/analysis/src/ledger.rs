@@ -130,8 +130,8 @@ pub(crate) fn sum(timeline: &[LedgerSpan]) -> Ledger {
 
 /// The first position from `position` on that passed anywhere, also where its record was missed, and was not dropped.
 fn next_waiting(curves: &FlowCurves, position: u64) -> Option<u64> {
-    let missed = curves.curves.iter().map(Curve::missed_ranges);
-    let passed = missed.fold(curves.seen(), |passed, missed| ranges::union(&passed, &missed));
+    let missed = curves.curves.iter().flat_map(Curve::missed_ranges);
+    let passed = ranges::union_of(curves.seen().into_iter().chain(missed));
     let waiting = ranges::minus(&passed, &curves.dropped.covered);
     ranges::from(&waiting, position).first().map(|range| range.0)
 }

@@ -8,7 +8,7 @@
 use crate::Passage;
 use crate::curve::{Curve, LatestPassage};
 use crate::drop_gap::DropGap;
-use crate::ranges::{Range, are_in_order, union};
+use crate::ranges::{Range, are_in_order, union_of};
 
 /// From `at_ns` on, the queue holds `length_bytes`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -145,8 +145,8 @@ impl Queue {
                 leaves.push((residence.left_ns.max(residence.entered_ns), residence.len));
             });
         }
-        let unknown: Vec<Range> = entered.unknown_ns().chain(left.unknown_ns()).collect();
-        let mut queue = Self { enters, leaves, unknown: union(&unknown, &[]) };
+        let unknown = union_of(entered.unknown_ns().chain(left.unknown_ns()));
+        let mut queue = Self { enters, leaves, unknown };
         queue.sort();
         debug_assert!(are_in_order(&queue.unknown));
         debug_assert!(bytes(&queue.leaves) <= bytes(&queue.enters), "no byte leaves twice");

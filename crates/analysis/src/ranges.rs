@@ -99,16 +99,21 @@ pub(crate) fn total(ranges: &[Range]) -> u64 {
 
 /// Positions in `a` or in `b`.
 pub(crate) fn union(a: &[Range], b: &[Range]) -> Vec<Range> {
-    let mut all: Vec<Range> = a.iter().chain(b).copied().collect();
+    union_of(a.iter().chain(b).copied())
+}
+
+/// Positions in any of these ranges.
+pub(crate) fn union_of(ranges: impl Iterator<Item = Range>) -> Vec<Range> {
+    let mut all: Vec<Range> = ranges.collect();
     all.sort_unstable();
-    let mut merged: Vec<Range> = Vec::with_capacity(all.len());
-    for (start, end) in all {
-        match merged.last_mut() {
-            Some(last) if start <= last.1 => last.1 = last.1.max(end),
-            _ => merged.push((start, end)),
+    all.dedup_by(|next, last| {
+        let is_joined = next.0 <= last.1;
+        if is_joined {
+            last.1 = last.1.max(next.1);
         }
-    }
-    merged
+        is_joined
+    });
+    all
 }
 
 /// Positions in `a` but not in `b`.

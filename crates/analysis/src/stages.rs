@@ -1,5 +1,7 @@
 //! Figures of each stage of one flow: delays, lengths and the balance of its bytes.
 
+use std::borrow::Cow;
+
 use sockscope_record::{Protocol, Stage};
 
 use crate::flow_curves::FlowCurves;
@@ -150,7 +152,10 @@ fn balance(curves: &FlowCurves, stage: Stage, beyond: Option<&[Range]>) -> (i64,
     let floor = curves.floor(stage);
     let passed = |point| {
         let curve = curves.at(point);
-        from(&ranges::union(&curve.covered, &curve.missed_ranges()), floor)
+        if floor == 0 && curve.missed.is_empty() {
+            return Cow::Borrowed(curve.covered.as_slice());
+        }
+        Cow::Owned(from(&ranges::union(&curve.covered, &curve.missed_ranges()), floor))
     };
     let (entered, left) = (passed(stage.enter()), passed(stage.leave()));
     let only_left = minus(&left, &entered);
