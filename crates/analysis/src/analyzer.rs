@@ -340,7 +340,8 @@ fn loss_interval(record: &Record, loss: Loss) -> LossInterval {
         end_ns: record.at_ns,
         point,
         count: loss.count,
-        of_datagrams: record.is_marked(marks::DERIVED) && point == Some(Point::ReceiveDequeue),
+        of_datagrams: record.is_marked(marks::DERIVED)
+            && point.is_none_or(|point| point == Point::ReceiveDequeue),
         is_anchored: record.is_marked(marks::ANCHORED),
     }
 }

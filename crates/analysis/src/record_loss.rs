@@ -13,7 +13,8 @@
 //! a record of its own says by when they had left. Any other one may wait there to the end. Where one is
 //! left over before another point, all is unknown there and beyond from that point's first loss to the next
 //! datagram that passed it, which shows that the one left over did not: until then they may be matched wrongly.
-//! Where the recorder recognized that next one by itself, only the one left over is unknown.
+//! Where the recorder recognized that next one by itself, only the one left over is unknown. One that entered the
+//! receive queue unseen had left it when a later one was read.
 
 use sockscope_record::{Connection, Kind, Point, Protocol, marks};
 
@@ -22,7 +23,7 @@ use crate::queue::join;
 use crate::ranges::{Range, minus, union};
 use crate::record_buffer::is_gone;
 use crate::record_loss_times::{Losses, within};
-use crate::{FlowStore, Passage, unseen};
+use crate::{FlowStore, unseen};
 
 /// A point as which losses are recorded that hid records at another one, and what of the stream they did not hide.
 struct Told {
@@ -87,7 +88,8 @@ pub(crate) fn explain_holes(
         return false;
     }
     for point in Point::ALL {
-        if !losses.may_touch(point) && mismatched_ns.is_none() && mismatches.is_empty() {
+        let may_be_unseen = losses.may_touch(point) || may_hide_datagrams(curves, point, sources);
+        if !may_be_unseen && mismatched_ns.is_none() && mismatches.is_empty() {
             continue;
         }
         let here = explain_at(curves, point, sources);
@@ -110,6 +112,14 @@ pub(crate) fn explain_holes(
         uncertain_ns.into_iter().for_each(|since_ns| curve.forget_from(since_ns));
     }
     uncertain_ns.is_some()
+}
+
+/// Whether datagrams may have passed `point` unseen though no loss counts as of it: of a datagram that vanished any
+/// loss may be, and of one that entered the receive queue unseen the read shows nothing.
+fn may_hide_datagrams(curves: &[Curve; 8], point: Point, sources: Sources<'_>) -> bool {
+    let entered = &curves[Point::ReceiveEnqueue.index()];
+    is_matched(point, sources.connection)
+        || is_announced(point, sources) && !entered.missed.is_empty()
 }
 
 /// Fills the holes of one curve; those before it are done. Gives the times in which datagrams may be matched
@@ -169,16 +179,15 @@ fn explain_at(curves: &mut [Curve; 8], point: Point, sources: Sources<'_>) -> Ve
             left_over.unknown_from_ns
         }
         waiting => {
-            let unseen = gone_unseen(curves, point, waiting, sources);
-            let ranges: Vec<Range> = unseen.iter().map(|gone| (gone.offset, gone.end)).collect();
-            missed.extend(unseen);
-            let waiting = minus(waiting, &ranges);
+            let unannounced = LeftOver::unannounced(curves, point, waiting, sources);
+            missed.extend(unannounced.missed);
+            let waiting = announced(curves, point, waiting, sources);
             let first_losses = waiting.iter().filter_map(|range| {
                 let times = times_ns(curves, point, *range, connection.protocol);
                 losses.within_told(told.iter(), (times.0, u64::MAX)).map(|loss| loss.0)
             });
             // From then on one of them may have passed the point unseen.
-            first_losses.min()
+            first_losses.chain(unannounced.unknown_from_ns).min()
         }
     };
     let curve = &mut curves[point.index()];
@@ -200,7 +209,8 @@ struct LeftOver {
 }
 
 impl LeftOver {
-    /// Of `waiting`, in order; what no loss explains stays there.
+    /// Of `waiting`, in order; what no loss explains stays there. Behind one that a later one overtook any loss may be:
+    /// the hit of a drop counts as of no point, and one hit that was missed may hide those after it.
     fn of(curves: &[Curve; 8], point: Point, waiting: &[Range], sources: Sources<'_>) -> Self {
         let (passes, losses) = (sources.flow.at(point), sources.losses);
         let runs = &curves[point.index()].seen;
@@ -208,7 +218,7 @@ impl LeftOver {
         let mut since_ns = began_ns(curves, point);
         for &(offset, end) in waiting {
             let Some(next) = runs.get(runs.partition_point(|run| run.offset < end)) else {
-                let missed = losses.within_hits(point, since_ns, u64::MAX);
+                let missed = losses.within_datagrams(point, since_ns, u64::MAX);
                 found.unknown_from_ns = missed.map(|loss| loss.0);
                 break;
             };
@@ -216,7 +226,7 @@ impl LeftOver {
             if is_recognized {
                 since_ns = since_ns.max(bounds_ns(curves, point, (offset, end), false).0);
             }
-            if let Some((from_ns, _)) = losses.within_hits(point, since_ns, next.at_ns) {
+            if let Some((from_ns, _)) = losses.within_any(since_ns, next.at_ns) {
                 let until_ns = next.at_ns;
                 found.missed.push(MissedPassage { offset, end, from_ns, until_ns });
                 if !is_recognized {
@@ -227,6 +237,40 @@ impl LeftOver {
         }
         found
     }
+
+    /// Of `waiting`, those that entered the receive queue unseen. The queue is first in, first out: such a datagram left
+    /// it by the read of a later one. Its own read may have a record, which shows nothing of a datagram that was never
+    /// announced, so that no loss of a read is asked for.
+    fn unannounced(
+        curves: &[Curve; 8],
+        point: Point,
+        waiting: &[Range],
+        sources: Sources<'_>,
+    ) -> Self {
+        let mut found = Self::default();
+        if !is_announced(point, sources) {
+            return found;
+        }
+        let reads = &curves[point.index()].seen;
+        for entered in &curves[Point::ReceiveEnqueue.index()].missed {
+            let whole = [(entered.offset, entered.end)];
+            let first = waiting.partition_point(|range| range.1 <= entered.offset);
+            for (offset, end) in minus(&whole, &minus(&whole, &waiting[first..])) {
+                let from_ns = entered.from_ns;
+                match reads.get(reads.partition_point(|run| run.offset < end)) {
+                    Some(next) => {
+                        let until_ns = next.at_ns.max(from_ns);
+                        found.missed.push(MissedPassage { offset, end, from_ns, until_ns });
+                    }
+                    None => {
+                        let since_ns = found.unknown_from_ns.map_or(from_ns, |at| at.min(from_ns));
+                        found.unknown_from_ns = Some(since_ns);
+                    }
+                }
+            }
+        }
+        found
+    }
 }
 
 /// Whether order alone says which datagram passed `point`.
@@ -234,28 +278,24 @@ fn is_matched(point: Point, connection: &Connection) -> bool {
     connection.protocol == Protocol::Udp && point < Point::ReceiveDequeue
 }
 
-/// Recognized datagrams that no probe saw come into the receive queue, nor be read: those behind which a later
-/// one was read are not in it any longer.
-fn gone_unseen(
+/// Whether datagrams wait at `point` in a receive queue whose announcements are recorded.
+fn is_announced(point: Point, Sources { flow, connection, .. }: Sources<'_>) -> bool {
+    connection.protocol == Protocol::Udp
+        && point == Point::ReceiveDequeue
+        && !flow.at(Point::ReceiveEnqueue).is_empty()
+}
+
+/// Of `waiting` those that entered the receive queue, where that is recorded; the others are in no queue of the socket.
+fn announced(
     curves: &[Curve; 8],
     point: Point,
     waiting: &[Range],
     sources: Sources<'_>,
-) -> Vec<MissedPassage> {
-    let Sources { flow, losses, .. } = sources;
-    let is_recognized = |pass: &Passage| pass.marks & marks::RECOGNIZED != 0;
-    let came = flow.at(Point::ReceiveEnqueue);
-    if point != Point::ReceiveDequeue || came.is_empty() || !came.iter().all(is_recognized) {
-        return Vec::new();
+) -> Vec<Range> {
+    if !is_announced(point, sources) {
+        return waiting.to_vec();
     }
-    let unseen = minus(waiting, &curves[Point::ReceiveEnqueue.index()].covered);
-    let gone = unseen.into_iter().filter_map(|range| {
-        let bounds = bounds_ns(curves, point, range, true);
-        let (from_ns, until_ns) = losses.within(point, bounds.0, bounds.1)?;
-        let is_followed = bounds.1 < u64::MAX;
-        is_followed.then_some(MissedPassage { offset: range.0, end: range.1, from_ns, until_ns })
-    });
-    gone.collect()
+    minus(waiting, &minus(waiting, &curves[Point::ReceiveEnqueue.index()].covered))
 }
 
 /// When datagrams were first seen before `point`. Packets show no positions, so that they are matched

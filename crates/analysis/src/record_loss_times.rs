@@ -67,6 +67,8 @@ pub(crate) struct Losses {
     by_hit: [Vec<Range>; 8],
     /// The same of records of no point.
     beside: Vec<Range>,
+    /// The same of all records.
+    any: Vec<Range>,
     /// By point, losses after which positions may be short by a multiple of 4 GiB.
     unanchored: [Unanchored; 8],
 }
@@ -96,7 +98,9 @@ impl Losses {
             let losses = intervals.iter().filter(|loss| !loss.is_anchored);
             Unanchored::new(losses.filter(|loss| loss.point == Some(point)))
         });
-        Self { by_point, by_hit, beside: times_of(None), unanchored, intervals }
+        let beside = times_of(None);
+        let any = by_point.iter().fold(beside.clone(), |any, times| union(&any, times));
+        Self { by_point, by_hit, beside, any, unanchored, intervals }
     }
 
     /// Whether losses may have hidden records at `point`, also those recorded as of another one.
@@ -108,11 +112,7 @@ impl Losses {
 
     /// First and last instant within `[from_ns, until_ns]` at which a record of `point` may be missed.
     pub(crate) fn within(&self, point: Point, from_ns: u64, until_ns: u64) -> Option<Range> {
-        let touched = touching(&self.by_point[point.index()], from_ns, until_ns);
-        let (first, last) = (touched.first()?, touched.last()?);
-        let found = (first.0.max(from_ns), (last.1 - 1).min(until_ns));
-        debug_assert!(from_ns > until_ns || found.0 <= found.1);
-        Some(found)
+        ends_within(&self.by_point[point.index()], from_ns, until_ns)
     }
 
     /// The same of all hits that record `point`.
@@ -123,6 +123,27 @@ impl Losses {
         let told = Point::ALL.into_iter().filter(|told| told.of_hit().contains(&point));
         let found = told.filter_map(|told| self.within(told, from_ns, until_ns));
         found.reduce(|all, one| (all.0.min(one.0), all.1.max(one.1)))
+    }
+
+    /// The same of a datagram, of which a drop may be missed too, that counts as of no point. What enters a receive
+    /// queue is announced only where IP was seen to take it.
+    pub(crate) fn within_datagrams(
+        &self,
+        point: Point,
+        from_ns: u64,
+        until_ns: u64,
+    ) -> Option<Range> {
+        let hits = self.within_hits(point, from_ns, until_ns);
+        let taken = Some(Point::InputDequeue).filter(|_| point == Point::ReceiveEnqueue);
+        let taken = taken.and_then(|taken| self.within_hits(taken, from_ns, until_ns));
+        let drops = ends_within(&self.beside, from_ns, until_ns);
+        let found = [hits, taken, drops].into_iter().flatten();
+        found.reduce(|all, one| (all.0.min(one.0), all.1.max(one.1)))
+    }
+
+    /// First and last instant within `[from_ns, until_ns]` at which any record may be missed.
+    pub(crate) fn within_any(&self, from_ns: u64, until_ns: u64) -> Option<Range> {
+        ends_within(&self.any, from_ns, until_ns)
     }
 
     /// Times within `bounds` at which hits that record `point` may be missed.
@@ -197,6 +218,15 @@ fn touching(losses: &[Range], from_ns: u64, until_ns: u64) -> &[Range] {
     let first = losses.partition_point(|loss| loss.1 <= from_ns);
     let after = losses.partition_point(|loss| loss.0 <= until_ns);
     losses.get(first..after).unwrap_or_default()
+}
+
+/// First and last instant of `losses`, sorted and apart, between two times, both included.
+fn ends_within(losses: &[Range], from_ns: u64, until_ns: u64) -> Option<Range> {
+    let touched = touching(losses, from_ns, until_ns);
+    let (first, last) = (touched.first()?, touched.last()?);
+    let found = (first.0.max(from_ns), (last.1 - 1).min(until_ns));
+    debug_assert!(from_ns > until_ns || found.0 <= found.1);
+    Some(found)
 }
 
 /// The part of `ranges` inside `bounds`.

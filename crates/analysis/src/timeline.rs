@@ -44,7 +44,7 @@ pub struct LossInterval {
     pub point: Option<Point>,
     /// How many.
     pub count: u64,
-    /// Only reads of datagrams are meant: streams miss nothing.
+    /// Only records of datagrams are meant: streams miss nothing.
     pub of_datagrams: bool,
     /// Positions of streams behind it are anchored anew: they are certain.
     pub is_anchored: bool,

@@ -465,7 +465,50 @@ fn a_recognized_datagram_that_vanishes_is_unknown_until_the_next_one_passes() {
          90us 1-8 300..400 recognized | 95us 1-8 400..500 recognized"
     );
     assert_snapshot!(places_of(datagrams(), Direction::FromClient, &text),
-        @"app_idle 10us | unknown 5us | unknown 15us | app_idle 50us | app_idle 5us");
+        @"app_idle 10us | unknown 20us | app_idle 50us | app_idle 5us");
+}
+
+/// A standing queue of 10 us: of 40 datagrams, one every 2 us, the fifth and the sixth vanish behind point 3.
+fn standing_queue(losses: &str, later: &str) -> String {
+    let datagram = |number: u64| {
+        let range = format!("{}..{}", number * 100, (number + 1) * 100);
+        let (sent_us, left_us) = (2 * number, 2 * number + 10);
+        let sent = (sent_us, format!("{sent_us}us 1-3 {range} recognized"));
+        let mark = if number == 20 { later } else { "recognized" };
+        let left = (left_us, format!("{left_us}us 4-8 {range} {mark}"));
+        let is_gone = [4, 5].contains(&number);
+        [Some(sent), Some(left).filter(|_| !is_gone)].into_iter().flatten().collect::<Vec<_>>()
+    };
+    let mut lines: Vec<(u64, String)> = (0..40).flat_map(datagram).collect();
+    lines.push((30, losses.to_owned()));
+    lines.sort_by_key(|(at_us, _)| *at_us);
+    lines.into_iter().map(|(_, line)| line).collect::<Vec<_>>().join("\n")
+}
+
+/// Of each part of the ledger its time, in microseconds.
+fn shares_us(text: &str) -> String {
+    let analysis = testing::analyze_of(datagrams(), text);
+    let flow = &analysis.flows[0];
+    let parts = crate::LedgerPart::ALL.into_iter().zip(flow.ledger.ns);
+    let parts = parts.filter(|(_, ns)| *ns > 0);
+    let parts = parts.map(|(part, ns)| format!("{} {}us", part.name(), ns / 1000));
+    parts.collect::<Vec<_>>().join(" | ")
+}
+
+/// The read of a datagram that was never announced shows nothing of it, so that no loss counts as of point 8.
+#[test]
+fn datagrams_that_vanish_in_a_standing_queue_cost_the_time_to_the_next_one() {
+    let losses = |points: std::ops::RangeInclusive<u8>| {
+        let loss = |point| format!("30us loss code={point} from=16us detail=2");
+        points.map(loss).collect::<Vec<_>>().join(" | ")
+    };
+    let known = "interface_queue 82us | unknown 6us";
+    assert_eq!(shares_us(&standing_queue(&losses(4..=7), "recognized")), known);
+    assert_eq!(shares_us(&standing_queue(&losses(4..=8), "recognized")), known);
+    // That of a later one is a guess makes no other one unknown.
+    assert_eq!(shares_us(&standing_queue(&losses(4..=8), "")), known);
+    // A drop counts as of no point.
+    assert_eq!(shares_us(&standing_queue("30us loss code=31 from=16us detail=2", "")), known);
 }
 
 /// Lengths of the receive queue over time, `?` from where they are unknown.
@@ -515,6 +558,18 @@ fn reads_of_datagrams_that_were_not_seen_hide_nothing_of_a_stream() {
     assert_snapshot!(places_of(datagrams(), Direction::FromClient, text), @"receive_queue.app 2us | unknown 48us");
     let of_any = text.replace("derived", "");
     assert_snapshot!(places(&of_any), @"receive_queue.app 2us | unknown 48us");
+    let touched = |loss: &str| {
+        let mut analyzer = Analyzer::new();
+        analyzer.push(&testing::records(&format!(
+            "10us 1-7 +100 | 40us loss {loss} from=5us detail=1"
+        )));
+        let losses = analyzer.into_stores().losses;
+        [Protocol::Tcp, Protocol::Udp].map(|protocol| losses[0].may_touch(protocol))
+    };
+    // Of a datagram that vanished, of a drop, and of what entered a receive queue.
+    assert_eq!(touched("code=31 derived"), [false, true]);
+    assert_eq!(touched("code=31"), [true, true]);
+    assert_eq!(touched("code=7 derived"), [true, true]);
 }
 
 #[test]

@@ -194,7 +194,7 @@ pub enum Kind {
     /// Records were missed between `offset` (a time, in nanoseconds) and `at_ns`. `code`: the [`Point`]
     /// number or event kind, that of `Loss` for all events of no point; `detail`: how many. Its flow
     /// is 0: it may affect any flow, or, if marked `DERIVED`, any UDP flow (point 8: reads that could not
-    /// be placed).
+    /// be placed; no point: datagrams that left a queue unseen).
     Loss = 31,
     /// A layer of the program's own, as the stub and the presentation layer of a remote call, is done
     /// with these bytes. `detail`: when it began, same clock; `thread`: whose. `code`: 0, on the way
