@@ -87,6 +87,8 @@ impl Decoder {
                     let times = (missed_ns, now_ns);
                     self.out.extend(self.missed.found(None, count, times, state.of_others));
                 }
+                let unseen = &mut flow.path.datagrams.unseen;
+                self.missed.vanished(unseen, state.of_others, &mut self.out);
             }
         }
     }
@@ -119,6 +121,9 @@ impl Decoder {
             self.last_rows.push(state.info);
         }
         for mut flow in state.flows {
+            let datagrams = &mut flow.path.datagrams;
+            datagrams.give_up_overtaken(u64::MAX);
+            self.missed.vanished(&mut datagrams.unseen, state.of_others, &mut self.out);
             flow.settle(self.missed.missed_until(state.of_others), &mut self.out);
         }
     }

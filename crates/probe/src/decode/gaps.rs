@@ -98,7 +98,7 @@ impl Decoder {
     }
 
     /// At the end: datagrams that IP took long ago have left it, so that a drop was skipped, or an
-    /// arrival in a receive queue.
+    /// arrival in a receive queue; and those that later ones overtook have passed unseen.
     fn check_datagrams(&mut self) {
         let Some(until_ns) = self.missed.until_ns else { return };
         self.end_reads(until_ns);
@@ -110,6 +110,9 @@ impl Decoder {
                     let times = (since_ns, until_ns);
                     self.out.extend(self.missed.found(None, count, times, state.of_others));
                 }
+                let datagrams = &mut flow.path.datagrams;
+                datagrams.give_up_overtaken(until_ns);
+                self.missed.vanished(&mut datagrams.unseen, state.of_others, &mut self.out);
             }
         }
     }

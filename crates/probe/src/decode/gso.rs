@@ -70,6 +70,8 @@ impl Decoder {
             as_one_call(&mut self.out, before);
             as_one_entry(&mut flow.path.datagrams.received, packet.len);
         }
+        let unseen = &mut flow.path.datagrams.unseen;
+        self.missed.vanished(unseen, state.of_others, &mut self.out);
         let came = flow.path.datagrams.received.drain(..);
         let came = came.map(|datagram| Waiting { flow: head.flow, datagram });
         let push = |waiting| self.sockets.push(packet.socket, head.at_ns, waiting);

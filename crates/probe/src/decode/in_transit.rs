@@ -1,6 +1,7 @@
 //! Datagrams of a flow on their way: which lie between which points.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use sockscope_record::Point;
 
@@ -9,6 +10,9 @@ pub(super) const BETWEEN_MAX: usize = 16_384;
 
 /// Among so many of the newest datagrams of a gap one with a buffer that is used again is looked for.
 const REUSED_AMONG: usize = 64;
+
+/// So many of the oldest datagrams of a gap are looked at where a later one has passed all points.
+const OVERTAKEN_AMONG: usize = 256;
 
 /// Indices of [`Datagrams::between`].
 pub(super) const QUEUED: usize = 0;
@@ -47,9 +51,20 @@ pub(super) struct Datagram {
     pub(super) is_part: bool,
     /// Whether each point so far recognized it by its buffer, not by order and length alone.
     pub(super) is_recognized: bool,
+    /// When one that was sent later had passed all points here; 0 for never.
+    pub(super) overtaken_ns: u64,
 }
 
+/// Between which times a datagram passed its next point, or was dropped, without any record of it.
+pub(super) type Unseen = (u64, u64);
+
 impl Datagram {
+    /// From its last point on until a later one had passed all points, or `until_ns`.
+    fn unseen(&self, until_ns: u64) -> Unseen {
+        let until_ns = if self.overtaken_ns > 0 { self.overtaken_ns } else { until_ns };
+        (self.at_ns, until_ns.max(self.at_ns))
+    }
+
     /// Recognized by order and length.
     fn guessed(self) -> Self {
         Self { is_recognized: false, ..self }
@@ -76,6 +91,8 @@ pub(super) struct Datagrams {
     left_since_ns: u64,
     /// Hits by then may be in no list.
     pub(super) lost_until_ns: u64,
+    /// Those of which it has become known that they are under way no longer.
+    pub(super) unseen: Vec<Unseen>,
     /// Those that the last hit announced, for the queue of their socket to take.
     pub(super) received: Vec<Datagram>,
     /// The socket that last announced one, 0 for none: it got it for a program.
@@ -93,6 +110,7 @@ impl Datagrams {
             buffer: 0,
             is_part: false,
             is_recognized: true,
+            overtaken_ns: 0,
         };
         self.bytes += u64::from(len);
         self.count += 1;
@@ -105,27 +123,64 @@ impl Datagrams {
         // What had the buffer before has gone unseen. Looked for among the newest ones only.
         if !is_part && buffer > 0 && self.keeps_buffer[gap] {
             let stale = list.iter().rev().take(REUSED_AMONG).position(|old| old.buffer == buffer);
-            stale.and_then(|back| list.remove(list.len() - 1 - back));
+            let stale = stale.and_then(|back| list.remove(list.len() - 1 - back));
+            // A reader may have taken one out of the receive queue before its announcement is recorded.
+            let stale = stale.filter(|_| gap != SOCKET);
+            self.unseen.extend(stale.map(|stale| stale.unseen(at_ns)));
         }
         if list.len() == BETWEEN_MAX {
             list.pop_front();
         }
         let is_recognized = datagram.is_recognized && buffer > 0;
-        list.push_back(Datagram { at_ns, buffer, is_part, is_recognized, ..datagram });
+        let put = Datagram { at_ns, buffer, is_part, is_recognized, overtaken_ns: 0, ..datagram };
+        list.push_back(put);
         debug_assert!(list.len() <= BETWEEN_MAX);
     }
 
     /// A program sends a datagram in this buffer: another one that had it has gone unseen, as hits were
     /// missed. Looked for among the newest ones only.
-    pub(super) fn reuse(&mut self, buffer: u32) {
+    pub(super) fn reuse(&mut self, buffer: u32, at_ns: u64) {
         let lost_until_ns = self.lost_until_ns;
-        for (list, keeps_buffer) in self.between.iter_mut().zip(self.keeps_buffer) {
+        for (gap, list) in self.between.iter_mut().enumerate() {
+            let keeps_buffer = self.keeps_buffer[gap];
             if !keeps_buffer || list.front().is_none_or(|first| first.at_ns > lost_until_ns) {
                 continue;
             }
             let is_it = |old: &Datagram| old.buffer == buffer && !old.is_part;
             let stale = list.iter().rev().take(REUSED_AMONG).position(is_it);
-            stale.and_then(|back| list.remove(list.len() - 1 - back));
+            let stale = stale.and_then(|back| list.remove(list.len() - 1 - back));
+            let stale = stale.filter(|_| gap != SOCKET);
+            self.unseen.extend(stale.map(|stale| stale.unseen(at_ns)));
+        }
+    }
+
+    /// A datagram has passed the last of its points here, and no point after a gap in `gaps`: each one sent before it
+    /// that is still there has passed by unseen, or comes later by another way.
+    pub(super) fn overtake(&mut self, gaps: Range<usize>, by: &Datagram, at_ns: u64) {
+        if !by.is_recognized {
+            return;
+        }
+        for list in &mut self.between[gaps] {
+            let earlier = list.iter_mut().take(OVERTAKEN_AMONG);
+            for earlier in earlier.take_while(|earlier| earlier.number < by.number) {
+                if earlier.overtaken_ns == 0 {
+                    earlier.overtaken_ns = at_ns;
+                }
+            }
+        }
+    }
+
+    /// Takes out those that were overtaken and that passed their last point before `until_ns`: they do not come later.
+    pub(super) fn give_up_overtaken(&mut self, until_ns: u64) {
+        let Self { between, unseen, .. } = self;
+        for list in &mut between[QUEUED..SOCKET] {
+            list.retain(|datagram| {
+                let is_kept = datagram.overtaken_ns == 0 || datagram.at_ns >= until_ns;
+                if !is_kept {
+                    unseen.push(datagram.unseen(until_ns));
+                }
+                is_kept
+            });
         }
     }
 
@@ -172,6 +227,12 @@ impl Datagrams {
     /// When the newest datagram in the buffer of a hit entered the gap.
     pub(super) fn entered_ns(&self, gap: usize, seen: Seen) -> Option<u64> {
         self.between[gap].iter().rfind(|datagram| datagram.is(&seen)).map(|found| found.at_ns)
+    }
+
+    /// The gap that a datagram in the buffer of a hit entered last: what was in that buffer before has gone.
+    pub(super) fn last_gap(&self, seen: Seen) -> Option<usize> {
+        let entered = |gap: usize| Some((self.entered_ns(gap, seen)?, gap));
+        [QUEUED, WIRE, INPUT, SOCKET].into_iter().filter_map(entered).max().map(|(_, gap)| gap)
     }
 
     /// Whether a datagram of this length is in the gap.
@@ -242,6 +303,7 @@ impl Datagrams {
     /// missing, as [`Datagrams::undelivered`] does.
     pub(super) fn forget_before(&mut self, until_ns: u64) -> Option<(u64, u64)> {
         let undelivered = self.undelivered(until_ns);
+        self.give_up_overtaken(until_ns);
         for list in &mut self.between {
             list.retain(|datagram| datagram.at_ns >= until_ns);
             if list.is_empty() {
@@ -254,13 +316,14 @@ impl Datagrams {
         undelivered
     }
 
-    /// Whether one may be in a receive queue without having been announced: IP took it since then. Where
-    /// earlier ones wait and none ever was, the kernel itself reads them.
-    pub(super) fn is_one_in_transit(&self, since_ns: u64) -> bool {
+    /// When IP took the last datagram, if that was since then: it may be in a receive queue without having been
+    /// announced. Where earlier ones wait and none ever was, the kernel itself reads them.
+    pub(super) fn in_transit_since_ns(&self, since_ns: u64) -> Option<u64> {
         let list = &self.between[SOCKET];
         let is_kernels =
             self.socket == 0 && list.front().is_some_and(|first| first.at_ns < since_ns);
-        !is_kernels && list.back().is_some_and(|last| last.at_ns >= since_ns)
+        let last_ns = list.back().map(|last| last.at_ns);
+        last_ns.filter(|last_ns| !is_kernels && *last_ns >= since_ns)
     }
 
     /// Removes the datagram that was dropped: the one with its buffer, which nothing copies while a
@@ -271,11 +334,18 @@ impl Datagrams {
             |old: &Datagram| old.buffer > 0 && seen.buffer > 0 && !old.is_part && !seen.is_part;
         let by_buffer = |old: &Datagram| old.is(&seen);
         let by_length = |old: &Datagram| !is_told(old) && old.len == seen.len;
-        self.remove_newest(by_buffer).or_else(|| self.remove_newest(by_length))
+        if let Some(gap) = self.last_gap(seen) {
+            return self.remove_newest(&[gap], by_buffer);
+        }
+        self.remove_newest(&[SOCKET, INPUT, WIRE, QUEUED], by_length)
     }
 
-    fn remove_newest(&mut self, is_it: impl Fn(&Datagram) -> bool) -> Option<(Datagram, Point)> {
-        for gap in [SOCKET, INPUT, WIRE, QUEUED] {
+    fn remove_newest(
+        &mut self,
+        gaps: &[usize],
+        is_it: impl Fn(&Datagram) -> bool,
+    ) -> Option<(Datagram, Point)> {
+        for &gap in gaps {
             let list = &mut self.between[gap];
             if let Some(index) = list.iter().rposition(&is_it) {
                 let after = Point::ALL[gap + 2];
@@ -293,7 +363,8 @@ mod tests {
     impl Datagram {
         /// Of a queue that shows no buffers.
         pub(crate) fn at(offset: u64, len: u32, number: u64, at_ns: u64) -> Self {
-            Self { offset, len, number, at_ns, buffer: 0, is_part: false, is_recognized: true }
+            let (buffer, is_part, is_recognized, overtaken_ns) = (0, false, true, 0);
+            Self { offset, len, number, at_ns, buffer, is_part, is_recognized, overtaken_ns }
         }
     }
 
@@ -315,13 +386,13 @@ mod tests {
     #[test]
     fn a_datagram_sent_in_a_buffer_is_the_only_one_in_it() {
         let mut known = datagrams(&[(INPUT, 7), (WIRE, 8)]);
-        known.reuse(7);
+        known.reuse(7, 200);
         assert_eq!(known.entered_ns(INPUT, seen(7)), None);
         assert_eq!(known.entered_ns(WIRE, seen(8)), Some(2));
         // Where nothing was missed since, it is one that comes by again.
         let mut known = datagrams(&[(INPUT, 7)]);
         known.lost_until_ns = 0;
-        known.reuse(7);
+        known.reuse(7, 200);
         assert_eq!(known.entered_ns(INPUT, seen(7)), Some(1));
     }
 

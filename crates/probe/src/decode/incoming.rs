@@ -10,6 +10,15 @@ use crate::layout::RawUdpCopy;
 /// From IP to the receive queue a datagram takes at most this long, with interrupts in between.
 pub(super) const DELIVERY_NS_MAX: u64 = 100_000_000;
 
+/// A logged datagram that IP took, and that may be in a receive queue without its announcement having been seen.
+#[derive(Clone, Copy)]
+pub(super) struct InTransit {
+    /// Its flow: the one that the read names where several have one.
+    pub(super) flow: u32,
+    /// Whether no hit was missed since, so that it was not dropped.
+    pub(super) is_sure: bool,
+}
+
 /// Flows of which IP took a datagram that may not be in a receive queue yet, by the port that it is for.
 #[derive(Default)]
 pub(super) struct Incoming(BTreeSet<(u16, u32)>);
@@ -33,28 +42,32 @@ impl Incoming {
         }
     }
 
-    /// The flow of a logged datagram that may have entered the receive queue that a read is of without
-    /// its announcement having been seen by then: the one that the read names where several have one.
+    /// What may have entered the receive queue that a read is of without its announcement having been seen by then.
+    /// Hits by `lost_until_ns` may be in no list.
     pub(super) fn in_transit(
         &mut self,
         connections: &Connections,
         read: &RawUdpCopy,
-    ) -> Option<u32> {
-        let first = self.next_in_transit(connections, read, 0)?;
-        match self.next_in_transit(connections, read, first.saturating_add(1)) {
-            Some(_) => Some(read.flow),
-            None => Some(first),
+        lost_until_ns: u64,
+    ) -> Option<InTransit> {
+        let (flow, taken_ns) = self.next_in_transit(connections, read, 0)?;
+        match self.next_in_transit(connections, read, flow.saturating_add(1)) {
+            Some((_, other_ns)) => {
+                let is_sure = taken_ns.max(other_ns) > lost_until_ns;
+                Some(InTransit { flow: read.flow, is_sure })
+            }
+            None => Some(InTransit { flow, is_sure: taken_ns > lost_until_ns }),
         }
     }
 
-    /// The first such flow from a number on. Flows that have none are not looked at again before IP takes
-    /// their next one.
+    /// The first such flow from a number on, and when IP took its datagram. Flows that have none are not looked at again
+    /// before IP takes their next one.
     fn next_in_transit(
         &mut self,
         connections: &Connections,
         read: &RawUdpCopy,
         from: u32,
-    ) -> Option<u32> {
+    ) -> Option<(u32, u64)> {
         let state = |flow: u32| connections.get(flow / 2);
         let port = state(read.flow)?.receiving_port(read.flow);
         let since_ns = read.at_ns.saturating_sub(DELIVERY_NS_MAX);
@@ -62,8 +75,8 @@ impl Incoming {
             let (_, flow) = next;
             let datagrams =
                 state(flow).map(|state| &state.flows[(flow & 1) as usize].path.datagrams);
-            if datagrams.is_some_and(|datagrams| datagrams.is_one_in_transit(since_ns)) {
-                return Some(flow);
+            if let Some(taken_ns) = datagrams.and_then(|it| it.in_transit_since_ns(since_ns)) {
+                return Some((flow, taken_ns));
             }
             self.0.remove(&next);
         }

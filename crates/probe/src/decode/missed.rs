@@ -8,6 +8,7 @@
 use sockscope_record::{Loss, LossCounts, Point, Record, marks};
 
 use super::flow_state::ConnectionState;
+use super::in_transit::Unseen;
 use super::udp::Skipped;
 use super::unknown_positions::MissedUntil;
 
@@ -98,6 +99,21 @@ impl MissedTracker {
         debug_assert!(first <= last, "points are passed in order");
         for point in &Point::ALL[first.index()..=last.index()] {
             out.extend(self.found(Some(*point), 1, (skipped.since_ns, at_ns), of_others));
+        }
+    }
+
+    /// Datagrams have passed their next points unseen, or were dropped unseen.
+    pub(super) fn vanished(
+        &mut self,
+        unseen: &mut Vec<Unseen>,
+        of_others: bool,
+        out: &mut Vec<Record>,
+    ) {
+        let attached_ns = self.attached_ns;
+        for times in unseen.drain(..).filter(|times| times.0 >= attached_ns) {
+            let found = self.found(None, 1, times, of_others);
+            // Of datagrams alone: of a stream nothing is missing.
+            out.extend(found.map(|loss| Record { marks: loss.marks | marks::DERIVED, ..loss }));
         }
     }
 

@@ -90,6 +90,10 @@ pub(super) fn decode(hit: &mut Hit<'_>, flow: &mut FlowState, packet: &Packet) -
                 }
             };
             hit.passed(Kind::InterfaceDequeue, datagram, seen.buffer, 0);
+            if known.socket == 0 {
+                // All that is seen of those that leave for another host.
+                known.overtake(QUEUED..WIRE, &datagram, at_ns);
+            }
             if hit.enters_at_once {
                 hit.passed(Kind::InputEnqueue, datagram, seen.buffer, marks::DERIVED);
                 known.put(INPUT, datagram, seen, at_ns);
@@ -155,7 +159,9 @@ pub(super) fn gone(hit: &mut Hit<'_>, flow: &mut FlowState, datagram: Datagram, 
 /// The datagram of this length that arrived from the wire. One that is still in the queueing discipline
 /// left it unrecorded; one that is in neither is from another host.
 fn arrived(known: &mut Datagrams, seen: Seen) -> (Datagram, Option<Skipped>) {
-    if let Some(datagram) = known.take(WIRE, seen) {
+    // One that is queued in this buffer since is another one.
+    let is_queued = known.entered_ns(QUEUED, seen) > known.entered_ns(WIRE, seen);
+    if !is_queued && let Some(datagram) = known.take(WIRE, seen) {
         return (datagram, None);
     }
     match known.take_same(QUEUED, seen) {
@@ -169,11 +175,10 @@ fn received(hit: &mut Hit<'_>, known: &mut Datagrams, seen: Seen) -> Option<Skip
     let at_ns = hit.head.at_ns;
     let mut skipped = None;
     // One that arrived before the hook at point 5 was attached is no other one of its length, and none that
-    // had its buffer before hits were missed.
+    // had its buffer before.
     let entered_ns = known.entered_ns(INPUT, seen);
-    let may_be_on_wire = entered_ns.is_none_or(|entered_ns| entered_ns <= hit.lost_until_ns);
-    let is_on_wire = may_be_on_wire && entered_ns < known.entered_ns(WIRE, seen);
-    let entered = if is_on_wire { None } else { known.take(INPUT, seen) };
+    let sent_ns = known.entered_ns(WIRE, seen).max(known.entered_ns(QUEUED, seen));
+    let entered = if entered_ns < sent_ns { None } else { known.take(INPUT, seen) };
     let datagram = entered.unwrap_or_else(|| {
         // A bridge hands it to IP again; what IP took at this very moment is of the same packet.
         let is_first = known.has(WIRE, seen.len);
@@ -205,12 +210,15 @@ fn ready(hit: &mut Hit<'_>, flow: &mut FlowState, packet: &Packet) -> Option<Ski
     }
     let gaps =
         [(SOCKET, None), (INPUT, Some([6, 6])), (WIRE, Some([5, 6])), (QUEUED, Some([4, 6]))];
+    let last_gap = known.last_gap(seen);
     let found = gaps
         .into_iter()
+        .filter(|(gap, _)| last_gap.is_none_or(|last| last == *gap))
         .find_map(|(gap, skipped)| known.take_same(gap, seen).map(|datagram| (datagram, skipped)));
     let (datagram, skipped) = found?;
     hit.passed(Kind::ReceiveEnqueue, datagram, seen.buffer, mark);
     known.received.push(Datagram { at_ns, ..datagram });
+    known.overtake(QUEUED..SOCKET, &datagram, at_ns);
     skipped.map(|numbers| Skipped::at(numbers, datagram))
 }
 
@@ -223,7 +231,7 @@ fn forwarded(known: &mut Datagrams, packet: &Packet) -> Option<Datagram> {
 fn sent(hit: &mut Hit<'_>, known: &mut Datagrams, packet: &Packet) -> Datagram {
     let seen = packet.seen();
     if seen.buffer > 0 && !seen.is_part {
-        known.reuse(seen.buffer);
+        known.reuse(seen.buffer, hit.head.at_ns);
     }
     let datagram = known.announce(packet.len);
     let thread = packet.thread;

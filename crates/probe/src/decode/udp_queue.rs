@@ -10,6 +10,7 @@
 use std::collections::VecDeque;
 
 use super::in_transit::Datagram;
+use super::incoming::InTransit;
 use crate::layout::RawUdpCopy;
 
 /// Datagrams remembered for one socket, at most: where another one arrives, all of them are given up, and
@@ -37,6 +38,8 @@ pub(super) struct Read {
     pub(super) left: Option<usize>,
     /// Whether a logged datagram is between IP and its announcement: it may be in the queue.
     pub(super) is_one_in_transit: bool,
+    /// Whether that one may have been dropped by a hit that was missed.
+    pub(super) is_transit_doubted: bool,
 }
 
 /// What a read shows of a queue.
@@ -77,9 +80,15 @@ pub(super) struct SocketQueue {
 
 impl Read {
     /// As the probe wrote it: one more than the datagrams left, or 0.
-    pub(super) fn of(raw: &RawUdpCopy, is_one_in_transit: bool) -> Self {
-        let left = raw.left_plus_one.checked_sub(1).map(|left| left as usize);
-        Self { at_ns: raw.at_ns, len: raw.len, thread: raw.thread, left, is_one_in_transit }
+    pub(super) fn of(raw: &RawUdpCopy, in_transit: Option<InTransit>) -> Self {
+        Self {
+            at_ns: raw.at_ns,
+            len: raw.len,
+            thread: raw.thread,
+            left: raw.left_plus_one.checked_sub(1).map(|left| left as usize),
+            is_one_in_transit: in_transit.is_some(),
+            is_transit_doubted: in_transit.is_some_and(|one| !one.is_sure),
+        }
     }
 }
 
@@ -221,10 +230,10 @@ impl SocketQueue {
         let fits = oldest.is_none_or(|oldest| oldest.datagram.len >= read.len);
         let behind = waiting - 1;
         // What is not announced yet may be one of those left; a thread about to record a read leaves fewer.
-        let is_more = read.left > Some(behind) && !read.is_one_in_transit;
-        self.has_unlogged |= is_more;
+        let is_more = read.left > Some(behind);
+        self.has_unlogged |= is_more && !read.is_one_in_transit;
         match read.left {
-            _ if is_more => false,
+            _ if is_more && (!read.is_one_in_transit || read.is_transit_doubted) => false,
             Some(left) if !self.is_shared => {
                 self.is_confirmed |= left == behind && fits && oldest.is_some();
                 left >= behind && fits

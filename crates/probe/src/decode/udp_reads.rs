@@ -34,16 +34,18 @@ impl Decoder {
 
     /// One read from a datagram socket.
     pub(super) fn read(&mut self, head: Head, raw: &RawUdpCopy) {
-        let in_transit = self.incoming.in_transit(&self.connections, raw);
+        let lost_until_ns = self.missed.lost_until_ns(true);
+        let in_transit = self.incoming.in_transit(&self.connections, raw, lost_until_ns);
         let queue = self.sockets.of(raw.socket, head.at_ns);
-        let outcome = queue.read(&Read::of(raw, in_transit.is_some()));
+        let outcome = queue.read(&Read::of(raw, in_transit));
         let is_unlogged = outcome.taken.is_none() && queue.has_unlogged();
         self.report_gone(head, 0, &outcome.gone);
         if outcome.is_unplaced || is_unlogged {
             self.threads.waited_ns(raw.thread, head.at_ns, raw.run_delay_ns, head.at_ns);
             return;
         }
-        let flow = outcome.taken.map_or(in_transit.unwrap_or(head.flow), |waiting| waiting.flow);
+        let flow = in_transit.map_or(head.flow, |one| one.flow);
+        let flow = outcome.taken.map_or(flow, |waiting| waiting.flow);
         let announced = outcome.taken.map(|waiting| waiting.datagram);
         let head = Head { flow, ..head };
         self.hit_of(head, |hit, state| {

@@ -124,7 +124,14 @@ mod tests {
     fn is_known(sockets: &mut Sockets, socket: u32) -> bool {
         let queue = sockets.of(socket, u64::from(socket));
         wait(queue, 1);
-        let read = Read { at_ns: 2, len: 90, thread: 7, left: None, is_one_in_transit: true };
+        let read = Read {
+            at_ns: 2,
+            len: 90,
+            thread: 7,
+            left: None,
+            is_one_in_transit: true,
+            is_transit_doubted: false,
+        };
         queue.read(&read).taken.is_some()
     }
 

@@ -307,6 +307,79 @@ fn an_arrival_that_no_probe_after_a_qdisc_saw_is_a_loss_at_each_point() {
     );
 }
 
+/// Three datagrams stand in a queue, the second in buffer 2. The first one and the third arrive at a socket.
+const VANISHED: &str = "10 queued +100 thread=7 buffer=1 udp | 11 queued +100 thread=7 buffer=2 udp
+     12 queued +100 thread=7 buffer=3 udp
+     20 transmit +100 buffer=1 udp | 21 input +100 buffer=1 udp | 22 receive +100 buffer=1 udp
+     23 ready +100 buffer=1 socket=1 udp | 24 copy +100 socket=1 left=0 udp
+     40 transmit +100 buffer=3 udp | 41 input +100 buffer=3 udp | 42 receive +100 buffer=3 udp
+     43 ready +100 buffer=3 socket=1 udp | 44 copy +100 socket=1 left=0 udp";
+
+/// What the recorder says is missing of [`VANISHED`] and these hits behind it, until the recording ends at 90.
+fn missing_behind(hits: &str) -> Vec<String> {
+    let mut decoder = udp();
+    feed(&mut decoder, &format!("{VANISHED}\n{hits}"));
+    decoder.detaching(90);
+    decoder.check_gaps();
+    let shown = super::shown(&mut decoder);
+    shown.into_iter().filter(|line| line.contains("Loss")).collect()
+}
+
+#[test]
+fn a_datagram_that_vanishes_from_a_queue_is_a_loss_until_a_later_one_has_arrived() {
+    let expected = ["43 Loss of 1 at 31 since 11"];
+    assert_eq!(missing_behind(""), expected);
+    assert_eq!(missing_behind("50 queued +100 thread=7 buffer=2 udp"), expected);
+}
+
+#[test]
+fn a_datagram_that_is_used_again_before_a_later_one_arrives_has_gone_by_then() {
+    let mut decoder = udp();
+    let hits = VANISHED.lines().take(4).collect::<Vec<_>>().join("\n");
+    feed(&mut decoder, &format!("{hits}\n30 queued +100 thread=7 buffer=2 udp"));
+    let shown = super::shown(&mut decoder);
+    let losses: Vec<_> = shown.iter().filter(|line| line.contains("Loss")).collect();
+    assert_eq!(losses, ["30 Loss of 1 at 31 since 11"]);
+}
+
+#[test]
+fn a_datagram_that_others_overtake_is_no_loss_when_it_comes_later() {
+    let hits = "50 transmit +100 buffer=2 udp | 51 input +100 buffer=2 udp
+         52 receive +100 buffer=2 udp | 53 ready +100 buffer=2 socket=1 udp";
+    assert_eq!(missing_behind(hits), [""; 0]);
+}
+
+#[test]
+fn a_drop_that_was_seen_is_no_loss() {
+    let mut decoder = udp();
+    let (queued, passed) = VANISHED.split_at(VANISHED.find("20 transmit").unwrap());
+    feed(&mut decoder, &format!("{queued}15 drop +100 buffer=2 udp\n{passed}"));
+    decoder.detaching(90);
+    decoder.check_gaps();
+    assert_eq!(decoder.take_gaps().total(), 0);
+}
+
+/// Of the first datagram in buffer 1 nothing is seen behind point 4, nor that the second one leaves the queue.
+#[test]
+fn what_arrives_in_a_buffer_is_the_datagram_that_was_queued_in_it_last() {
+    let first = "1 queued +100 thread=7 buffer=9 | 2 transmit +100 buffer=9 | 3 input +100 buffer=9
+         4 receive +100 buffer=9
+         10 queued +100 thread=7 buffer=1 | 20 transmit +100 buffer=1
+         30 queued +100 thread=7 buffer=1";
+    let shown = |arrival: &str| {
+        let mut decoder = udp();
+        let hits = format!("{first}\n{arrival}");
+        let hits = hits.lines().flat_map(|line| line.split('|'));
+        feed(&mut decoder, &hits.map(|hit| format!("{hit} udp")).collect::<Vec<_>>().join("|"));
+        super::shown(&mut decoder).split_off(10)
+    };
+    let skipped = "40 Loss of 1 at 4 since 30";
+    assert_eq!(shown("40 input +100 buffer=1"), ["40 5 200+100", skipped]);
+    assert_eq!(shown("40 receive +100 buffer=1"), ["40 5d 6 200+100", skipped]);
+    assert_eq!(shown("40 ready +100 buffer=1 socket=1")[..2], ["40 7 200+100", skipped]);
+    assert_eq!(shown("40 drop +100 buffer=1"), ["40 Drop 200+100"]);
+}
+
 #[test]
 fn a_thread_that_only_ran_when_a_datagram_left_a_qdisc_is_not_its_sender() {
     let mut decoder = udp();

@@ -154,6 +154,7 @@ pub(super) fn check(truth: &Truth, collected: &Collected, summary: &Summary) -> 
     }
     counts(&index, collected, summary)?;
     losses(&index, &collected.records)?;
+    vanished(&index, &collected.records)?;
     connections(truth, collected)?;
     let mut identities = HashMap::new();
     for record in &collected.records {
@@ -251,6 +252,41 @@ fn losses(index: &Index<'_>, records: &[Record]) -> Checked {
         };
         if !is_there && !is_explained() {
             return Err(format!("no loss has the time of {hit:?}"));
+        }
+    }
+    Ok(())
+}
+
+/// A datagram that entered a queueing discipline, and of which nothing later was recorded, is in the time of a loss,
+/// where a later one of its flow was seen to enter its receive queue.
+fn vanished(index: &Index<'_>, records: &[Record]) -> Checked {
+    let losses = records.iter().filter(|record| record.kind == Kind::Loss);
+    let losses: Vec<(u64, u64)> = losses.map(|loss| (loss.offset, loss.at_ns)).collect();
+    let mut queued: BTreeMap<(u32, u64), u64> = BTreeMap::new();
+    let mut arrived: HashMap<u32, Vec<(u64, u64)>> = HashMap::new();
+    let recorded = index.truth.hits.iter().filter(|hit| hit.datagram > 0);
+    let recorded =
+        recorded.filter(|hit| hit.fate == Fate::Delivered && hit.at_ns <= index.ended_ns);
+    for hit in recorded {
+        let datagram = (hit.flow, hit.datagram);
+        if hit.kind == raw::RAW_QUEUED {
+            queued.insert(datagram, hit.at_ns);
+        } else if hit.kind != raw::RAW_COPY {
+            queued.remove(&datagram);
+        }
+        if hit.kind == raw::RAW_READY {
+            arrived.entry(hit.flow).or_default().push((hit.datagram, hit.at_ns));
+        }
+    }
+    for ((flow, datagram), queued_ns) in queued {
+        let mut later = arrived.get(&flow).into_iter().flatten();
+        let Some((_, until_ns)) = later.find(|(other, _)| *other > datagram) else { continue };
+        let is_within =
+            |(since_ns, at_ns): &(u64, u64)| *since_ns <= *until_ns && *at_ns >= queued_ns;
+        if !losses.iter().any(is_within) {
+            return Err(format!(
+                "no loss has the time from {queued_ns} to {until_ns} of datagram {datagram}"
+            ));
         }
     }
     Ok(())

@@ -34,6 +34,8 @@ pub(super) struct Plan {
     /// for segments, and counts nothing. 0: there is no such process.
     pub(super) untraced_ns: u64,
     pub(super) untraced_every_ns: u64,
+    /// Whether all datagrams pass a queueing discipline that is always full.
+    pub(super) stands: bool,
     /// A program is interrupted before it has finished its record, at one hit in so many.
     pub(super) unfinished_in: u64,
     /// One packet in so many is dropped.
@@ -60,6 +62,7 @@ impl Plan {
             not_run_in: 0,
             untraced_ns: 0,
             untraced_every_ns: 0,
+            stands: false,
             unfinished_in: 0,
             dropped_in: 0,
         }
@@ -92,6 +95,7 @@ impl Plan {
             },
             untraced_ns: 0,
             untraced_every_ns: 0,
+            stands: false,
             unfinished_in: {
                 let calls = rng.range(5, 300);
                 once(rng, 2, calls)
@@ -103,8 +107,20 @@ impl Plan {
         };
         if rng.once_in(40) {
             plan.transfer_much(rng);
+        } else if plan.flows > 0 {
+            plan.stands = rng.once_in(2);
+            if rng.once_in(2) {
+                plan.leave_untraced(rng);
+            }
         }
         plan
+    }
+
+    /// A process in whose time the kernel runs no program in softirqs. No other hits are missed uncounted then.
+    fn leave_untraced(&mut self, rng: &mut Rng) {
+        self.streams = 0;
+        self.untraced_every_ns = rng.range(1, 40) * 1_000_000;
+        self.untraced_ns = self.untraced_every_ns / rng.range(2, 8);
     }
 
     /// Streams that wrap their sequence numbers, and stalls in which they do.

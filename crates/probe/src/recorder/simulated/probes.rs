@@ -96,6 +96,10 @@ pub(super) struct Probes {
     untraced_every_ns: u64,
     unfinished_in: u64,
     last_connection: u32,
+    /// Whether a datagram's send call is what runs.
+    pub(super) is_in_send_call: bool,
+    /// Whether the kernel ran no program at the last hit.
+    is_skipping: bool,
     pub(super) truth: Truth,
 }
 
@@ -126,6 +130,8 @@ impl Probes {
             untraced_every_ns: plan.untraced_every_ns,
             unfinished_in: plan.unfinished_in,
             last_connection: 0,
+            is_in_send_call: false,
+            is_skipping: false,
             truth: Truth::default(),
         }
     }
@@ -254,7 +260,8 @@ impl Probes {
         if !self.attached.contains(&class) {
             return false;
         }
-        if self.is_skipped(&truth, place.cpu) {
+        self.is_skipping = self.is_skipped(&truth, place.cpu);
+        if self.is_skipping {
             let at_ns = self.tick();
             self.log(truth, at_ns, Fate::Skipped);
             return false;
@@ -295,13 +302,21 @@ impl Probes {
     }
 
     /// Whether the hit is of a softirq that interrupts the process which the kernel keeps from being traced. Send
-    /// and receive calls are not. A SYN is recorded, as it gives the stream its positions.
+    /// and receive calls are not, nor is a datagram that its send call gives to a device. A SYN is recorded, as it gives
+    /// the stream its positions. A datagram enters its receive queue, or is dropped, in the softirq of the hit before.
     fn is_skipped(&self, truth: &Hit, cpu: usize) -> bool {
-        let is_softirq = !matches!(truth.kind, raw::RAW_WRITE | raw::RAW_COPY);
+        let is_datagram = truth.datagram > 0;
+        if is_datagram && matches!(truth.kind, raw::RAW_READY | raw::RAW_DROP) {
+            return self.is_skipping;
+        }
+        let is_softirq = match truth.kind {
+            raw::RAW_WRITE | raw::RAW_COPY => false,
+            _ => !self.is_in_send_call,
+        };
         let is_untraced = self.untraced_ns > 0
             && self.now_ns % self.untraced_every_ns < self.untraced_ns
             && cpu == 0;
-        is_untraced && is_softirq && truth.datagram == 0 && truth.to > 0
+        is_untraced && is_softirq && (is_datagram || truth.to > 0)
     }
 
     fn log(&mut self, truth: Hit, at_ns: u64, fate: Fate) {

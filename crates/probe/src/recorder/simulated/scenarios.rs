@@ -132,6 +132,28 @@ fn hits_that_the_kernel_skips_are_losses_where_bytes_passed() {
     assert!(skipped > 5_000, "{skipped}");
 }
 
+#[test]
+fn datagrams_that_vanish_from_a_standing_queue_are_losses_and_the_others_are_known() {
+    let (mut vanished, mut known) = (0, 0);
+    for seed in 0..SEEDS {
+        let quiet = Plan { list_records: 1 << 16, cpus: 1, ..Plan::quiet() };
+        let untraced = Plan { untraced_ns: 300_000, untraced_every_ns: 2_000_000, ..quiet };
+        let recorded = recorded_with(Plan { flows: 8, stands: true, ..untraced }, seed);
+        vanished += recorded.summary.missed.events;
+        // From when on the probes of devices were attached, and what was queued before had left.
+        let records = || recorded.collected.records.iter();
+        let mut entered = records().filter(|one| one.kind == Kind::InputEnqueue);
+        let first = entered.find(|one| !one.is_marked(marks::DERIVED));
+        let since_ns = first.map_or(u64::MAX, |first| first.at_ns + 2_000_000);
+        let left = records().filter(|one| one.kind == Kind::InterfaceDequeue);
+        let left = left.filter(|one| one.at_ns > since_ns);
+        let guess = left.clone().find(|one| !one.is_marked(marks::RECOGNIZED));
+        assert_eq!(guess, None, "seed {seed}");
+        known += left.count();
+    }
+    assert!(vanished > 100 && known > 1_000, "{vanished} vanished, {known} known");
+}
+
 /// The furthest end of the bytes that were recorded at a point of a flow, and when they passed there.
 fn end_at(recorded: &Recorded, flow: u32, point: Point) -> (u64, u64) {
     let records = recorded.collected.records.iter();

@@ -11,6 +11,8 @@ use super::world::{Action, World};
 use crate::layout::{RawEvent, constants as raw};
 
 const IPPROTO_UDP: u8 = 17;
+/// Datagrams of a flow in a queueing discipline that is always full.
+const STANDING: usize = 16;
 /// Between the numbers of two buffers.
 const BUFFER_STEP: u32 = 32;
 
@@ -89,7 +91,7 @@ impl Datagrams {
         };
         let readers: Vec<Reader> = (0..plan.readers).map(|_| reader(rng)).collect();
         let flow = |number: usize, rng: &mut Rng| {
-            let is_loopback = rng.once_in(2);
+            let is_loopback = !plan.stands && rng.once_in(2);
             Flow {
                 slot: None,
                 reader: rng.index(plan.readers),
@@ -99,7 +101,7 @@ impl Datagrams {
                 left: rng.size(2_000),
                 lengths: rng.range(1, 4) as u32,
                 is_loopback,
-                is_queued: !is_loopback && rng.once_in(2),
+                is_queued: plan.stands || !is_loopback && rng.once_in(2),
                 queue: VecDeque::new(),
                 came_ns: [0; 2],
             }
@@ -134,6 +136,11 @@ impl World {
 
     fn send_datagram(&mut self, index: usize) {
         let is_late = self.is_late();
+        if self.plan.stands && self.datagrams.flows[index].queue.len() >= STANDING {
+            let pause_ns = self.rng.size(20_000);
+            self.move_later(pause_ns, Move::Send(index));
+            return;
+        }
         let Some(buffer) = self.datagrams.buffers.pop() else { return };
         let flow = &mut self.datagrams.flows[index];
         if flow.left == 0 || is_late {
@@ -150,7 +157,7 @@ impl World {
             self.datagram(raw::RAW_QUEUED, way);
             self.datagrams.flows[index].queue.push_back(way);
             let is_first = self.datagrams.flows[index].queue.len() == 1;
-            if is_first && self.rng.once_in(2) {
+            if is_first && !self.plan.stands && self.rng.once_in(2) {
                 self.dequeue_datagram(index);
             } else if is_first {
                 let delay_ns = self.rng.size(200_000);
@@ -159,7 +166,7 @@ impl World {
         } else {
             self.transmit_datagram(way);
         }
-        let pause_ns = self.rng.size(500_000);
+        let pause_ns = self.rng.size(if self.plan.stands { 10_000 } else { 500_000 });
         self.move_later(pause_ns, Move::Send(index));
     }
 
@@ -223,15 +230,19 @@ impl World {
         let thread = if is_out { flow.thread } else { 0 };
         let own = if flow.is_loopback { raw::MARK_LOOPBACK } else { 0 };
         let is_device = !flow.is_loopback;
+        let is_direct = !flow.is_queued;
         let cpu = if self.rng.once_in(4) { self.rng.index(self.plan.cpus) } else { home };
         let Some((slot, number)) = self.slot_of_flow(way.flow) else { return (false, cpu) };
         let truth = self.truth_of(kind, number * 2, way);
         let place = Place { cpu, slot, socket: None };
         let shown = Datagram { len: way.len, buffer: way.buffer, thread };
+        self.probes.is_in_send_call =
+            kind == raw::RAW_QUEUED || kind == raw::RAW_TRANSMIT && is_direct;
         let is_recorded = self.probes.hit(place, truth, None, |common| {
             let common = hits::Common { marks: common.marks | own, ..common };
             hits::datagram(kind, common, shown)
         });
+        self.probes.is_in_send_call = false;
         if is_recorded {
             self.probes.counters.udp_seen = 1;
             self.probes.counters.devices_seen |= u64::from(is_device && is_out);
