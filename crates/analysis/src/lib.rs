@@ -17,6 +17,7 @@ mod drops;
 mod exchanges;
 mod findings;
 mod flow_curves;
+mod interface;
 mod kernel_socket;
 mod ledger;
 mod nesting;
@@ -67,6 +68,6 @@ pub use timeline::{ConnectionView, FlowView, LedgerSpan, LossInterval, OfOthers}
 pub use result::{
     AckDelayCause, AckSummary, Analysis, AtLeast, BufferGrant, BurstSummary, ConnectionAnalysis,
     Distribution, DropCount, DropReasons, Evidence, ExchangeSummary, Finding, FindingId,
-    FlowAnalysis, Ledger, LedgerPart, LengthSummary, PointSummary, StageAnalysis, TraceFacts,
-    TransactionSummary, Unopened,
+    FlowAnalysis, Interface, Ledger, LedgerPart, LengthSummary, PointSummary, StageAnalysis,
+    TraceFacts, TransactionSummary, Unopened,
 };

@@ -179,6 +179,21 @@ pub struct FlowAnalysis {
     /// pause. A copy behind a missed record does not count, as it may be two. `None` where no other was seen or
     /// reads are not guessed.
     pub read_copy_bytes_max: Option<u64>,
+    /// The interface by which it left its sender's host; `None` where that was not recorded.
+    pub interface: Option<Interface>,
+}
+
+/// An interface, as the kernel names it. Names have no control characters.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Interface {
+    /// Name of the device.
+    pub device: String,
+    /// Name of the queueing discipline at its root.
+    pub discipline: String,
+    /// Number of the device in its network namespace.
+    pub index: u32,
+    /// Inode number of that namespace.
+    pub namespace: u64,
 }
 
 /// Figures of one flow that are lower bounds, as missed records may have had more of it. Distributions are of

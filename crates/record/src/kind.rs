@@ -201,6 +201,10 @@ pub enum Kind {
     /// out, before they are written; 1, on the way in, after they were read. A model's trace has it;
     /// live it is not known.
     Conversion = 32,
+    /// By which interface this flow leaves its sender's host, said when that becomes known or changes. `code`: 0, its
+    /// device's name; 1, the name of the queueing discipline; 2, its number in `extra`, and in `detail` the inode
+    /// number of its network namespace. A name is the 16 octets of `detail`, `len` and `extra`, the low ones first.
+    Interface = 33,
 }
 
 named! {
@@ -230,6 +234,7 @@ named! {
         StateChange => "StateChange",
         Loss => "Loss",
         Conversion => "Conversion",
+        Interface => "Interface",
     }
 }
 

@@ -30,8 +30,9 @@ pub use hold::Hold;
 pub use kind::{Kind, Point, RetransmitClass, Stage};
 pub use loss::{LossCounts, PointCost};
 pub use packed::{
-    BufferSize, Congestion, Conversion, Loss, PacketDrop, ReaderTimes, Retransmission,
-    SegmentHeader, SendWindow, SocketBuffers, SocketOption, StateChange, Transaction,
+    BufferSize, Congestion, Conversion, InterfacePart, Loss, PacketDrop, ReaderTimes,
+    Retransmission, SegmentHeader, SendWindow, SocketBuffers, SocketOption, StateChange,
+    Transaction,
 };
 pub use plural::counted;
 pub use record::Record;

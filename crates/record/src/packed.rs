@@ -1,7 +1,7 @@
 //! The packed words of a record: one accessor and one constructor for each kind that has any.
 //!
 //! The kind gives `detail`, `extra` and `code` their meaning. Of a loss, `offset` is a time; of a congestion
-//! state, `len` counts packets. No other file packs or unpacks these words; [`Kind`] documents their layout,
+//! state, `len` counts packets; of an interface, it is part of a name. No other file packs or unpacks these words; [`Kind`] documents their layout,
 //! which is that of the columns of a trace.
 //!
 //! An accessor returns `None` for a record of another kind. A constructor sets all three words, unused ones to
@@ -10,6 +10,22 @@
 use std::num::NonZeroU32;
 
 use crate::{Hold, Kind, Point, Record, RetransmitClass, tcp_flags};
+
+/// A part of what is known of the interface by which a flow leaves its sender's host. Names end before the first 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum InterfacePart {
+    /// The name of the device.
+    Device([u8; 16]),
+    /// The name of its queueing discipline.
+    Discipline([u8; 16]),
+    /// Where the device is.
+    Place {
+        /// Its number in its network namespace.
+        index: u32,
+        /// The inode number of that namespace.
+        namespace: u64,
+    },
+}
 
 /// What the header of a TCP segment says at points 3 to 6.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -407,6 +423,40 @@ impl Record {
         self.with_words(Kind::Conversion, (began_ns, 0, is_incoming.into()))
     }
 
+    /// What the record says of the interface by which a flow leaves.
+    pub fn interface(&self) -> Option<InterfacePart> {
+        let mut name = [0; 16];
+        name[..8].copy_from_slice(&self.detail.to_le_bytes());
+        name[8..12].copy_from_slice(&self.len.to_le_bytes());
+        name[12..].copy_from_slice(&self.extra.to_le_bytes());
+        let part = match self.code {
+            0 => InterfacePart::Device(name),
+            1 => InterfacePart::Discipline(name),
+            _ => InterfacePart::Place { index: self.extra, namespace: self.detail },
+        };
+        (self.kind == Kind::Interface).then_some(part)
+    }
+
+    /// A record of a part of what is known of the interface by which a flow leaves.
+    #[must_use]
+    pub fn with_interface(self, part: InterfacePart) -> Self {
+        let of_name = |name: [u8; 16], code| {
+            let [low, high] = [0, 8].map(|at| {
+                let word = std::array::from_fn(|octet| name[at + octet]);
+                u64::from_le_bytes(word)
+            });
+            let (len, extra) = halves(high);
+            Self { len, ..self.with_words(Kind::Interface, (low, extra, code)) }
+        };
+        match part {
+            InterfacePart::Device(name) => of_name(name, 0),
+            InterfacePart::Discipline(name) => of_name(name, 1),
+            InterfacePart::Place { index, namespace } => {
+                Self { len: 0, ..self.with_words(Kind::Interface, (namespace, index, 2)) }
+            }
+        }
+    }
+
     /// With all its times later by `shift_ns`, at most `u64::MAX`. An unknown time stays unknown.
     #[must_use]
     pub fn later_by(mut self, shift_ns: u64) -> Self {
@@ -491,6 +541,7 @@ mod tests {
             ("state_change", record.state_change().is_some()),
             ("loss", record.loss().is_some()),
             ("conversion", record.conversion().is_some()),
+            ("interface", record.interface().is_some()),
         ];
         all.into_iter().filter(|(_, is_some)| *is_some).map(|(name, _)| name).collect()
     }
@@ -525,6 +576,7 @@ mod tests {
             Kind::StateChange => "state_change",
             Kind::Loss => "loss",
             Kind::Conversion => "conversion",
+            Kind::Interface => "interface",
             Kind::ReceiveEnqueue | Kind::WriteCall | Kind::Wakeup | Kind::Run => return None,
         })
     }
@@ -573,6 +625,7 @@ mod tests {
                 state_change with_state_change,
                 loss with_loss,
                 conversion with_conversion,
+                interface with_interface,
             }
         }
 

@@ -371,6 +371,7 @@ fn blank_flow(id: FlowId) -> FlowAnalysis {
         read_bytes: None,
         reads_are_guessed: false,
         read_copy_bytes_max: None,
+        interface: None,
     }
 }
 

@@ -8,7 +8,7 @@ use super::intervals::Intervals;
 use super::phrasing;
 use super::resent_segment::Resent;
 use super::tally::Tally;
-use crate::{Finding, FindingId, LedgerPart};
+use crate::{Finding, FindingId, Interface, LedgerPart};
 
 /// A queue that delayed fewer packets than this was a burst.
 const DELAYED_MIN: usize = 20;
@@ -67,14 +67,27 @@ pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
     let (bytes, ns) = queue.served();
     let rate = phrasing::bit_rate(bytes, ns);
     let rate = rate.map(|rate| format!(", {rate} of this data")).unwrap_or_default();
+    let interface = crate::interface::interface(facts.view.flow());
+    let place = match &interface {
+        Some(Interface { device, discipline, .. }) => format!("the {discipline} queue of {device}"),
+        None => "its interface queue".to_owned(),
+    };
     let summary = format!(
-        "Packets of the {sender} stood {} on average in its interface queue{share}{dropped}: the \
+        "Packets of the {sender} stood {} on average in {place}{share}{dropped}: the \
          interface's rate is the limit{rate}.",
         phrasing::time(u64::try_from(mean_ns).unwrap_or(u64::MAX)),
     );
+    let limit = match &interface {
+        Some(Interface { device, namespace, .. }) => format!(
+            "In network namespace {namespace} of the {sender}: raise or remove the rate limit (tc -s qdisc show dev \
+             {device})"
+        ),
+        None => format!(
+            "On the host of the {sender}: raise or remove the interface's rate limit (tc -s qdisc show)"
+        ),
+    };
     let fix = format!(
-        "On the host of the {sender}: raise or remove the interface's rate limit (tc -s qdisc show), use a faster \
-         link, or, where the limit is wanted, a queue that stays short (fq_codel, a lower limit)."
+        "{limit}, use a faster link, or, where the limit is wanted, a queue that stays short (fq_codel, a lower limit)."
     );
     Some(tally.into_finding(FindingId::InterfaceQueueLimited, facts, facts.sender(), summary, fix))
 }
@@ -99,6 +112,23 @@ mod tests {
     fn a_rate_limit_shows_on_the_interface_queue_and_nowhere_else() {
         let ledger = "0ms interface_queue | 200ms end";
         assert_snapshot!(found(&limited(100, "2ms"), ledger), @"interface-queue-limited @client 100x 200 ms: Packets of the client stood 101 ms on average in its interface queue (100 % of 200 ms with bytes under way): the interface's rate is the limit, 4.00 Mbit/s of this data.");
+    }
+
+    /// A namespace of 4026532345, and names as the recorder has them: the octets in `detail`, the low ones first.
+    #[test]
+    fn the_interface_is_named_where_it_is_known() {
+        let name = |code: u8, name: &[u8; 8]| {
+            format!("0ms interface code={code} detail={}", u64::from_le_bytes(*name))
+        };
+        let place = "0ms interface code=2 detail=4026532345 extra=7";
+        let known =
+            [name(0, b"eth0\0\0\0\0"), name(1, b"tbf\0\0\0\0\0"), place.to_owned()].join(" | ");
+        let ledger = "0ms interface_queue | 200ms end";
+        let text = format!("{known} | {}", limited(100, "2ms"));
+        assert_snapshot!(found(&text, ledger), @"interface-queue-limited @client 100x 200 ms: Packets of the client stood 101 ms on average in the tbf queue of eth0 (100 % of 200 ms with bytes under way): the interface's rate is the limit, 4.00 Mbit/s of this data.");
+        // Without all of it nothing is named.
+        let text = format!("{} | {}", name(0, b"eth0\0\0\0\0"), limited(100, "2ms"));
+        assert!(found(&text, ledger).contains("in its interface queue"));
     }
 
     #[test]

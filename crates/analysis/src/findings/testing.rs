@@ -300,5 +300,6 @@ fn analysis(store: &ConnectionStore, direction: Direction) -> FlowAnalysis {
         read_bytes: None,
         reads_are_guessed: false,
         read_copy_bytes_max: None,
+        interface: None,
     }
 }

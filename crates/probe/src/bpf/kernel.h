@@ -290,11 +290,17 @@ struct msghdr {
 	unsigned int msg_flags;
 };
 
-struct Qdisc;
+struct Qdisc_ops {
+	char id[16];
+};
+struct Qdisc {
+	const struct Qdisc_ops *ops;
+};
 struct netdev_queue;
 struct net_device {
 	unsigned int flags;
 	int ifindex;
+	char name[16];
 	possible_net_t nd_net;
 };
 struct sk_buff {

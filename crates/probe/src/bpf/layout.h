@@ -416,6 +416,7 @@ enum event_kind {
 	EVENT_GONE = 6,	  /* the last local socket of a connection was destroyed */
 	EVENT_OPEN_STILL = 7, /* a logged socket is open when the recording ends */
 	EVENT_SOCKET = 8, /* a datagram socket got its first one, another size, or a peer to send to */
+	EVENT_INTERFACE = 9, /* a flow leaves its host by another queueing discipline than before */
 };
 
 struct event {
@@ -424,7 +425,7 @@ struct event {
 	__u32 connection;
 	__u32 flow;	/* the flow that the local socket sends, or 0 */
 	__u32 netns;	/* inode number */
-	__u8 client_addr[16];
+	__u8 client_addr[16]; /* INTERFACE: name of the queueing discipline */
 	__u8 server_addr[16];
 	__u16 client_port;
 	__u16 server_port;
@@ -434,8 +435,8 @@ struct event {
 	__u8 new_state;
 	__u32 pid;
 	__u32 thread;
-	char comm[16];
-	__u32 number;	/* SOCKET: its number in reads, 0 if it only sent so far */
+	char comm[16];	/* INTERFACE: name of the device */
+	__u32 number;	/* SOCKET: its number in reads, 0 if it only sent so far; INTERFACE: its index */
 	__u32 userlocks;
 	__u32 sndbuf;
 	__u32 rcvbuf;

@@ -501,9 +501,15 @@ static __always_inline void note_passing(struct record_list *list, const struct 
 	list->is_noting = 0;
 }
 
+/* One more than twice the number of a slot, and the direction. */
+static __always_inline __u32 use_of(const struct flow_slot *slot, __u32 direction)
+{
+	return (index_of(slot) << 1 | (direction & 1)) + 1;
+}
+
 /*
  * A segment of an established connection: the socket tells whose it is. Its stack lies below that of
- * outgoing_packet() and all functions which that calls, so it is kept small.
+ * outgoing_packet() and all functions which that calls, so it is kept small. Returns use_of(), or 0.
  */
 static __always_inline int outgoing_segment(struct sk_buff *skb, __u8 kind,
 					    const struct net_device *dev, const struct sock *sk,
@@ -542,7 +548,7 @@ static __always_inline int outgoing_segment(struct sk_buff *skb, __u8 kind,
 	describe_sender(&r->tcp_packet, skb, sk, &p, now, last_ns);
 	commit(r, stamp);
 	note_congestion(list, slot, direction, sk, TCP_SOCK(sk), now);
-	return 0;
+	return use_of(slot, direction);
 }
 
 /* Takes `taken` off a count that other CPUs move too, at most all; false when it was nothing. */
@@ -589,7 +595,7 @@ static __noinline int describe_setup(struct raw_tcp_packet *r, struct sk_buff *s
 	return 0;
 }
 
-/* Anything else: set-up, datagrams, and what is sent without a socket of its own. */
+/* Anything else: set-up, datagrams, and what is sent without a socket of its own. Returns use_of(), or 0. */
 static __noinline int outgoing_packet(struct sk_buff *skb, __u32 kind, struct net_device *dev)
 {
 	unsigned char *network = skb->head + skb->network_header;
@@ -642,11 +648,11 @@ static __noinline int outgoing_packet(struct sk_buff *skb, __u32 kind, struct ne
 			describe_setup(&r->tcp_packet, skb, &p, last_ns);
 			commit(r, stamp);
 			note_congestion(list, slot, direction, sk, TCP_SOCK(sk), now);
-			return 0;
+			return use_of(slot, direction);
 		}
 	}
 	commit(r, stamp);
-	return 0;
+	return use_of(slot, direction);
 }
 
 static __always_inline int outgoing(struct sk_buff *skb, __u8 kind, struct net_device *dev)
@@ -659,16 +665,64 @@ static __always_inline int outgoing(struct sk_buff *skb, __u8 kind, struct net_d
 	return outgoing_packet(skb, kind, dev);
 }
 
+/* The queueing discipline by which a flow leaves, and its device. */
+static __noinline int report_interface(struct Qdisc *qdisc, struct net_device *dev, __u32 use)
+{
+	const struct flow_slot *slot = &flows[use >> 1 & (FLOW_SLOTS - 1)];
+	struct event *e = reserve_event(EVENT_INTERFACE, is_of_others(slot));
+	const struct Qdisc_ops *ops = qdisc->ops;
+	const struct net *net = dev->nd_net.net;
+
+	if (!e)
+		return 0;
+	e->connection = slot->connection;
+	e->flow = slot->connection * 2 + (use & 1);
+	e->number = dev->ifindex;
+	e->netns = net->ns.inum;
+	bpf_probe_read_kernel(e->comm, sizeof(e->comm),
+			      (const void *)dev + bpf_core_field_offset(struct net_device, name));
+	bpf_probe_read_kernel(e->client_addr, sizeof(e->client_addr),
+			      (const void *)ops + bpf_core_field_offset(struct Qdisc_ops, id));
+	bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);
+	return 0;
+}
+
+/* A flow may leave by several devices in turn: the first few times that it takes another one are reported. */
+static __always_inline void note_interface(struct Qdisc *qdisc, struct net_device *dev, __u32 use)
+{
+	struct reported_interface *last = &reported_interfaces[use & (2 * FLOW_SLOTS - 1)];
+	__u32 connection = flows[use >> 1 & (FLOW_SLOTS - 1)].connection;
+	/* The first octets of its name. */
+	__u64 discipline = word64((const void *)qdisc->ops + bpf_core_field_offset(struct Qdisc_ops, id));
+	__u32 hash = (__u32)dev->ifindex * 0x9e3779b1 ^ (__u32)(discipline >> 32) ^ (__u32)discipline;
+	__u32 interface = hash & ~INTERFACE_REPORTS_MAX;
+	__u32 reports = last->connection == connection ? last->interface & INTERFACE_REPORTS_MAX : 0;
+
+	if (reports && (last->interface & ~INTERFACE_REPORTS_MAX) == interface)
+		return;
+	if (reports == INTERFACE_REPORTS_MAX)
+		return;
+	last->connection = connection;
+	last->interface = interface | (reports + 1);
+	report_interface(qdisc, dev, use);
+}
+
 SEC("tp_btf/qdisc_enqueue")
 int BPF_PROG(point3, struct Qdisc *qdisc, const struct netdev_queue *txq, struct sk_buff *skb)
 {
-	return outgoing(skb, RAW_QUEUED, skb->dev);
+	__u32 sent = outgoing(skb, RAW_QUEUED, skb->dev);
+
+	/* What is forwarded has no socket. */
+	if (sent && skb->sk)
+		note_interface(qdisc, skb->dev, sent - 1);
+	return 0;
 }
 
 SEC("tp_btf/net_dev_start_xmit")
 int BPF_PROG(point4, struct sk_buff *skb, struct net_device *dev)
 {
-	return outgoing(skb, RAW_TRANSMIT, dev);
+	outgoing(skb, RAW_TRANSMIT, dev);
+	return 0;
 }
 
 #endif

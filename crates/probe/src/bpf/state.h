@@ -111,6 +111,17 @@ struct flow_use uses[FLOW_SLOTS] SEC(".bss.flows") __attribute__((aligned(64)));
 _Static_assert(BUCKET_SLOTS * sizeof(struct flow_use) == 64, "those of a bucket are a cache line");
 
 /*
+ * By which interface each flow was last reported to leave: the connection, and a hash of device and queueing discipline,
+ * whose low bits count the reports.
+ */
+struct reported_interface {
+	__u32 connection;
+	__u32 interface;
+};
+#define INTERFACE_REPORTS_MAX 7
+struct reported_interface reported_interfaces[2 * FLOW_SLOTS] SEC(".bss.flows");
+
+/*
  * What was refused last, by hash: several hooks refuse the same connection or listener, and it counts
  * once.
  */

@@ -2,7 +2,9 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use sockscope_record::{Connection, FlowId, Process, Protocol, Record, Side, StateChange};
+use sockscope_record::{
+    Connection, FlowId, InterfacePart, Process, Protocol, Record, Side, StateChange,
+};
 
 use super::decoder::Decoder;
 use super::flow_state::FlowState;
@@ -39,6 +41,7 @@ impl Decoder {
             raw::EVENT_THREAD => self.thread_seen(event),
             raw::EVENT_OPEN_STILL => self.open_still(event),
             raw::EVENT_SOCKET => self.socket_seen(event),
+            raw::EVENT_INTERFACE => self.interface_seen(event),
             raw::EVENT_GONE => self.ended(event.at_ns, event.connection),
             _ => {}
         }
@@ -176,6 +179,23 @@ impl Decoder {
         }
         if !is_reported_later {
             self.report_in_time(buffers_record(buffers_of(event), event.flow, event.at_ns));
+        }
+    }
+
+    /// A flow leaves its host by an interface.
+    fn interface_seen(&mut self, event: &RawEvent) {
+        if self.state(event.connection).is_none() {
+            return;
+        }
+        let parts = [
+            InterfacePart::Device(event.comm.map(|octet| octet as u8)),
+            InterfacePart::Discipline(event.client_addr),
+            InterfacePart::Place { index: event.number, namespace: event.netns.into() },
+        ];
+        for part in parts {
+            let record =
+                Record { at_ns: event.at_ns, flow: FlowId(event.flow), ..Record::default() };
+            self.report_in_time(record.with_interface(part));
         }
     }
 

@@ -2,8 +2,8 @@
 
 use serde::{Serialize, Serializer};
 use sockscope_analysis::{
-    AckDelayCause, AckSummary, BurstSummary, Distribution, DropCount, FlowAnalysis, Ledger,
-    LedgerPart, StageAnalysis,
+    AckDelayCause, AckSummary, BurstSummary, Distribution, DropCount, FlowAnalysis, Interface,
+    Ledger, LedgerPart, StageAnalysis,
 };
 use sockscope_render::number::rounded;
 
@@ -40,6 +40,30 @@ pub(super) struct FlowView<'a> {
     read_count_is_lower_bound: bool,
     reads_are_guessed: bool,
     read_copy_bytes_max: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    interface: Option<InterfaceView<'a>>,
+}
+
+/// The interface by which a flow leaves.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct InterfaceView<'a> {
+    device: &'a str,
+    queueing_discipline: &'a str,
+    index: u32,
+    network_namespace: u64,
+}
+
+impl<'a> InterfaceView<'a> {
+    fn new(interface: &'a Interface) -> Self {
+        let Interface { device, discipline, index, namespace } = interface;
+        Self {
+            device,
+            queueing_discipline: discipline,
+            index: *index,
+            network_namespace: *namespace,
+        }
+    }
 }
 
 impl<'a> FlowView<'a> {
@@ -73,6 +97,7 @@ impl<'a> FlowView<'a> {
             read_count_is_lower_bound: at_least.reads,
             reads_are_guessed: flow.reads_are_guessed,
             read_copy_bytes_max: flow.read_copy_bytes_max,
+            interface: flow.interface.as_ref().map(InterfaceView::new),
         }
     }
 }

@@ -125,6 +125,16 @@ fn a_flow_has_the_keys_of_its_schema() {
          write_bytes write_count_is_lower_bound read_bytes read_count_is_lower_bound reads_are_guessed \
          read_copy_bytes_max",
     );
+    let mut analysis = stall();
+    analysis.connections[0].flows[0].interface = Some(sockscope_analysis::Interface {
+        device: "eth0".to_owned(),
+        discipline: "tbf".to_owned(),
+        index: 7,
+        namespace: 4_026_532_345,
+    });
+    let interface = &json(&analysis)["connections"][0]["flows"][0]["interface"];
+    has_keys(interface, "device queueing_discipline index network_namespace");
+    assert_eq!((&interface["device"], &interface["index"]), (&"eth0".into(), &7.into()));
     has_keys(
         &flow["stages"],
         "send_queue tcp_output interface_queue wire input_queue tcp_input receive_queue total",

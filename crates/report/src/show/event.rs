@@ -4,7 +4,8 @@ use std::fmt::{Result, Write};
 
 use sockscope_analysis::DropReasons;
 use sockscope_record::{
-    BufferSize, Hold, Kind, Record, SocketBuffers, SocketOption, counted, marks, tcp_flags,
+    BufferSize, Hold, InterfacePart, Kind, Record, SocketBuffers, SocketOption, counted, marks,
+    tcp_flags,
 };
 
 use super::names::{congestion_state_name, errno_name, option_name, tcp_state_name};
@@ -34,6 +35,7 @@ pub(super) fn write_details(event: &Record, reasons: &DropReasons, text: &mut St
         Kind::StateChange => write_state_change(event, text)?,
         Kind::Loss => write_loss(event, text)?,
         Kind::Conversion => write_conversion(event, text)?,
+        Kind::Interface => write_interface(event, text)?,
     }
     write_marks(event.marks, text)
 }
@@ -99,6 +101,23 @@ fn write_return(event: &Record, text: &mut String) -> Result {
 fn write_blocks_again(event: &Record, text: &mut String) -> Result {
     let blocks = event.blocks_again().unwrap_or(0);
     write!(text, "{} of 512 octets ", counted(blocks.into(), "block"))
+}
+
+fn write_interface(event: &Record, text: &mut String) -> Result {
+    let name = |octets: [u8; 16]| {
+        let end = octets.iter().position(|octet| *octet == 0).unwrap_or(octets.len());
+        octets[..end].escape_ascii().to_string()
+    };
+    match event.interface() {
+        Some(InterfacePart::Device(device)) => write!(text, "leaves by {} ", name(device)),
+        Some(InterfacePart::Discipline(discipline)) => {
+            write!(text, "its queueing discipline is {} ", name(discipline))
+        }
+        Some(InterfacePart::Place { index, namespace }) => {
+            write!(text, "interface {index} of network namespace {namespace} ")
+        }
+        None => Ok(()),
+    }
 }
 
 fn write_syn_options(event: &Record, text: &mut String) -> Result {

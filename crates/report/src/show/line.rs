@@ -108,6 +108,7 @@ fn has_range(kind: Kind) -> bool {
     !matches!(
         kind,
         Kind::SynOptions
+            | Kind::Interface
             | Kind::TcpState
             | Kind::SendWindow
             | Kind::SocketBuffers

@@ -1,5 +1,7 @@
 //! Situations 13 to 16 and 25: transfers between two hosts.
 
+use std::os::unix::fs::MetadataExt;
+
 use serde_json::Value;
 
 use super::answer::assert_near;
@@ -19,11 +21,27 @@ fn root_situation_13_iperf3_through_an_interface_of_50_mbit() {
     situation.report(&recording.dir(), |answer| {
         answer.part_says("verdict", &["interface-queue-limited costs most"]);
         answer.part_says("why", &["client (iperf3, pid ", "interface's rate is the limit"]);
-        answer.part_says("fix", &["client (iperf3, pid ", "rate limit (tc -s qdisc show)"]);
+        answer.part_says("why", &["in the tbf queue of "]);
+        answer.part_says("fix", &["client (iperf3, pid ", "rate limit (tc -s qdisc show dev "]);
         let received = figure(&said["end"]["sum_received"], "bits_per_second") / 1e6;
         assert_near("the rate in Mbit/s", answer.number_after("is the limit, "), received);
         answer.is_silent_about(&["nothing wrong", "the path", "sent again", "network-queue"]);
     });
+    let flows = recording.report.connections().iter().flat_map(crate::report::flows);
+    let interfaces: Vec<_> = flows.filter_map(|flow| flow.get("interface")).collect();
+    let of_transfer = interfaces.iter().find(|it| it["queueing_discipline"] == "tbf");
+    let of_transfer = of_transfer.unwrap_or_else(|| panic!("no tbf: {interfaces:?}"));
+    let file = std::fs::metadata(format!("/run/netns/{}", hosts.namespaces()[0])).expect("host a");
+    assert_eq!(count(&of_transfer["network_namespace"]), file.ino(), "{of_transfer}");
+    let index = stdout_of(
+        &command(&hosts.on_a(&words(&[
+            "cat",
+            &format!("/sys/class/net/{}/ifindex", of_transfer["device"].as_str().expect("a name")),
+        ])))
+        .output()
+        .expect("cat"),
+    );
+    assert_eq!(index.trim().parse(), Ok(count(&of_transfer["index"])), "{of_transfer}");
 }
 
 #[test]

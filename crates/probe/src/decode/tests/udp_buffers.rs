@@ -1,6 +1,6 @@
 //! Datagram sockets: events of them in, records of buffers and options out.
 
-use sockscope_record::{Kind, Record};
+use sockscope_record::{InterfacePart, Kind, Record};
 
 use super::{CONNECTION, Decoder, Fields, assert_lines, empty, feed, open, reported};
 use crate::layout::{RawEvent, RawOption, constants as raw};
@@ -63,6 +63,34 @@ fn known(decoder: &mut Decoder) -> Vec<String> {
         }
     };
     reported(decoder).drain(..).filter_map(text).collect()
+}
+
+#[test]
+fn a_flow_has_the_interface_by_which_it_leaves() {
+    let mut name = [0; 16];
+    name[..15].copy_from_slice(b"veth0123456789a");
+    let mut discipline = [0; 16];
+    discipline[..3].copy_from_slice(b"tbf");
+    let event = |connection| RawEvent {
+        at_ns: 9,
+        kind: u32::from(raw::EVENT_INTERFACE),
+        connection,
+        flow: connection * 2 + 1,
+        netns: 4_026_532_345,
+        number: 7,
+        comm: name.map(|octet: u8| octet as _),
+        client_addr: discipline,
+        ..RawEvent::default()
+    };
+    let mut decoder = two_peers();
+    decoder.event(&event(CONNECTION));
+    decoder.event(&event(CONNECTION + 5));
+    let records: Vec<Record> = reported(&mut decoder).drain(..).collect();
+    let place = InterfacePart::Place { index: 7, namespace: 4_026_532_345 };
+    let expected = [InterfacePart::Device(name), InterfacePart::Discipline(discipline), place];
+    let parts: Vec<_> = records.iter().filter_map(Record::interface).collect();
+    assert_eq!(parts, expected);
+    assert!(records.iter().all(|it| (it.at_ns, it.flow.0) == (9, CONNECTION * 2 + 1)));
 }
 
 #[test]
