@@ -13,7 +13,7 @@ use super::programs::{self, Program};
 use super::skipped::Skipped;
 use super::step::{LOWEST_PRIORITY, Printed, Step, on_each_cpu, step, target_folder};
 
-/// Steps after the tests.
+/// Steps that run with the tests, and begin before them: they use one CPU, and wait.
 const STEPS: &[Step] = &[
     Step {
         name: "doc tests",
@@ -61,6 +61,30 @@ fn during(
     })
 }
 
+/// What one CPU does at a time.
+enum Task<'a> {
+    Step(&'static Step),
+    Tests(&'a Program),
+}
+
+impl Task<'_> {
+    fn name(&self) -> String {
+        match self {
+            Self::Step(step) => step.name.to_owned(),
+            Self::Tests(program) => format!("tests of {}", program.name),
+        }
+    }
+
+    fn run(&self, root: &Path) -> Result<Printed, String> {
+        match self {
+            Self::Step(step) => step.run(root),
+            Self::Tests(program) => {
+                Printed::by(program.command(&LOWEST_PRIORITY).args(["--skip", "root_"]))
+            }
+        }
+    }
+}
+
 /// The steps of the background, in one checkout.
 pub struct Background<'a, Say, Built> {
     root: &'a Path,
@@ -84,22 +108,21 @@ impl<'a, Say: FnMut(&str), Built: FnMut(&[Program])> Background<'a, Say, Built> 
             Ok(Printed::default())
         })?;
         (self.built)(&programs);
-        let tests = |program: &Program| {
+        let root = self.root;
+        let steps = STEPS.iter().map(Task::Step);
+        let tasks = steps.chain(programs.iter().map(Task::Tests));
+        let timed = |task: Task<'_>| {
             let started = Instant::now();
-            let printed = Printed::by(program.command(&LOWEST_PRIORITY).args(["--skip", "root_"]));
-            (program.name.clone(), started.elapsed(), printed)
+            let printed = task.run(root);
+            (task.name(), started.elapsed(), printed)
         };
         // Many wait, or use one CPU.
-        for (name, time, printed) in on_each_cpu(programs.iter(), tests)? {
+        for (name, time, printed) in on_each_cpu(tasks, timed)? {
             let Printed { errors, output } =
-                printed.map_err(|error| format!("tests of {name} failed: {error}"))?;
+                printed.map_err(|error| format!("{name} failed: {error}"))?;
             skipped.count(&errors);
             let seconds = time.as_secs_f64();
-            (self.say)(&format!("{errors}{output}ci: tests of {name} passed in {seconds:.1} s"));
-        }
-        let root = self.root;
-        for step in STEPS {
-            self.timed(step.name, || step.run(root))?;
+            (self.say)(&format!("{errors}{output}ci: {name} passed in {seconds:.1} s"));
         }
         let smoke = || fuzz::smoke(root, &target_folder(root)).map(|()| Printed::default());
         self.timed("fuzz smoke run", smoke)
