@@ -676,10 +676,11 @@ mod tests {
         assert!((1.95..2.0).contains(&(two / one)), "{two}");
     }
 
-    /// Where the free-running timer stands is chance: a verdict does not hang on it.
+    /// Where the free-running timer stands is chance: a verdict does not hang on it. `scripts/soak study` looks at more.
     #[test]
     fn neither_the_bound_nor_the_bursts_hang_on_the_phase_of_the_timer() {
-        for phase_ms in (0..200).step_by(40) {
+        let is_full = std::env::var("SOCKSCOPE_SOAK").is_ok_and(|wish| wish == "full");
+        for phase_ms in (0..200).step_by(if is_full { 20 } else { 120 }) {
             let phase = format!("client_timer_ms={phase_ms}");
             let rate = bound_mbit_per_s(&phase).unwrap();
             assert!((20.58..21.42).contains(&rate), "{phase}: {rate}");
