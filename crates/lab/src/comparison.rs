@@ -99,7 +99,7 @@ fn value(result: &RunResult, case: &CaseResult, name: &str) -> Option<f64> {
     numbers.into_iter().find(|(other, _)| other == name)?.1
 }
 
-/// Writes a table: a line for each case of the kernel and number, and what the paper prints.
+/// Writes a table: a line for each case of the kernel and number, and the statements of the paper.
 ///
 /// # Errors
 ///

@@ -86,7 +86,7 @@ impl Machine {
         }
     }
 
-    /// In a few words: kernel, CPUs and what sets their speed.
+    /// In a few words: kernel, CPUs and their governor.
     pub fn words(&self) -> String {
         let cpu = self.cpu.as_deref().unwrap_or("of an unknown model");
         let cpus = sockscope_record::counted(self.cpus as u64, "CPU");

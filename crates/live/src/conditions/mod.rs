@@ -44,7 +44,7 @@ impl Conditions {
         Self { machine: Machine::read(), others, rule, disturbed }
     }
 
-    /// How many runs were disturbed, and what disturbed the first; `None` without one.
+    /// The number of disturbed runs, and the reason of the first; `None` without one.
     pub fn disturbed_words(&self) -> Option<String> {
         let first = self.disturbed.first()?;
         let runs = sockscope_record::counted(self.disturbed.len() as u64, "disturbed run");

@@ -11,7 +11,7 @@ pub enum KernelError {
         /// Why.
         reason: String,
     },
-    /// Its file makes no sense without what only the model has.
+    /// Its file makes no sense without the parameters and results of the model alone.
     #[error(transparent)]
     Experiment(#[from] sockscope_experiment::Error),
     /// The namespaces, devices or the wire of a run.

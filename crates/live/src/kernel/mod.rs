@@ -111,7 +111,7 @@ pub fn run(
     Ok(RunResult { experiment, cases: results, kernel: Some(kernel) })
 }
 
-/// The experiment without what only the model has.
+/// The experiment without the parameters and results of the model alone.
 fn of_kernel(experiment: &Experiment) -> Result<Experiment, KernelError> {
     let not_here =
         |reason: String| KernelError::NotHere { experiment: experiment.id.clone(), reason };

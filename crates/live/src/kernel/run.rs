@@ -1,4 +1,4 @@
-//! One run of one case: both programs, and what they and their hosts counted.
+//! One run of one case: both programs, and the counts of the programs and their hosts.
 
 use std::io::Read;
 use std::path::Path;

@@ -36,7 +36,7 @@ pub enum Layer {
     Scheduler,
     /// Interrupts, timers and clocks.
     Interrupt,
-    /// BPF programs and what starts them.
+    /// BPF programs, and the functions of the kernel that start them.
     Bpf,
     /// Anything else in the kernel.
     Other,

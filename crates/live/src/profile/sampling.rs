@@ -44,7 +44,7 @@ pub(super) struct Sampling {
 }
 
 impl Sampling {
-    /// Of what this thread starts from now on; it begins in each with `exec`.
+    /// Of the processes that this thread starts from now on. Sampling begins with the `exec` of each.
     ///
     /// # Errors
     ///
@@ -66,7 +66,7 @@ impl Sampling {
         Ok(Self { cpus })
     }
 
-    /// Takes what waits.
+    /// Reads the samples that wait in the buffers.
     pub(super) fn read(&mut self, samples: &mut Samples) {
         for sampler in &mut self.cpus {
             while let Some(record) = sampler.next_record() {
