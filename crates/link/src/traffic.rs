@@ -17,7 +17,7 @@ pub struct HostTraffic {
 
 impl HostTraffic {
     /// Of the namespace that this thread is in.
-    pub(crate) fn now() -> Self {
+    pub fn now() -> Self {
         let read = |name: &str| std::fs::read_to_string(format!("/proc/thread-self/net/{name}"));
         Self::parse(&read("snmp").unwrap_or_default(), &read("netstat").unwrap_or_default())
     }

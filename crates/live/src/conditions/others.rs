@@ -5,6 +5,7 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
+use sockscope_link::HostTraffic;
 
 use super::processes::{Busy, Processes};
 
@@ -107,10 +108,11 @@ impl Others {
 impl Counts {
     fn now() -> Self {
         let text = |path: &str| fs::read_to_string(path).unwrap_or_default();
-        Self::parse(&text("/proc/stat"), &text("/proc/net/dev"), &text("/proc/net/snmp"))
+        let counts = Self::parse(&text("/proc/stat"), &text("/proc/net/dev"));
+        Self { tcp_retransmitted: HostTraffic::now().retransmitted, ..counts }
     }
 
-    fn parse(stat: &str, devices: &str, snmp: &str) -> Self {
+    fn parse(stat: &str, devices: &str) -> Self {
         let steal =
             stat.lines().next().and_then(|line| line.split_whitespace().nth(8)?.parse().ok());
         let packets = devices.lines().filter_map(|line| {
@@ -120,19 +122,8 @@ impl Counts {
             // The second field is of packets received, the tenth of packets sent.
             Some((name.trim().to_owned(), counts.get(1)? + counts.get(9)?))
         });
-        Self {
-            steal_ticks: steal.unwrap_or(0),
-            packets: packets.collect(),
-            tcp_retransmitted: retransmitted(snmp).unwrap_or(0),
-        }
+        Self { steal_ticks: steal.unwrap_or(0), packets: packets.collect(), tcp_retransmitted: 0 }
     }
-}
-
-/// `RetransSegs` of the two lines `Tcp:`, names and values.
-fn retransmitted(snmp: &str) -> Option<u64> {
-    let mut lines = snmp.lines().filter(|line| line.starts_with("Tcp:"));
-    let (names, values) = (lines.next()?.split_whitespace(), lines.next()?.split_whitespace());
-    names.zip(values).find(|(name, _)| *name == "RetransSegs")?.1.parse().ok()
 }
 
 #[cfg(test)]
@@ -146,9 +137,8 @@ mod tests {
         let counts = Counts::parse(
             "cpu  10 20 30 40 50 60 70 80 0 0\ncpu0 1 2 3 4 5 6 7 8 0 0\n",
             "Inter-|   Receive\n face |bytes\n    lo: 900 5 0 0 0 0 0 0 900 7 0 0 0 0 0 0\n",
-            "Tcp: RtoAlgorithm RetransSegs InErrs\nTcp: 1 17 2\nUdp: InDatagrams\nUdp: 4\n",
         );
-        assert_eq!((counts.steal_ticks, counts.tcp_retransmitted), (80, 17));
+        assert_eq!(counts.steal_ticks, 80);
         assert_eq!(counts.packets, BTreeMap::from([("lo".to_owned(), 12)]));
     }
 
