@@ -80,8 +80,8 @@ pub struct PickArgs {
     /// is marked
     #[arg(long)]
     pub in_band: bool,
-    /// Whose sockets are logged because they set SO_LOG; without this option those of own users, or of
-    /// all where nothing else is picked
+    /// Whose sockets are logged because they set SO_LOG; without this option none next to a command,
+    /// those of own users next to another pick, and else those of all
     #[arg(long, value_enum, value_name = "WHOSE")]
     pub so_log: Option<SoLogArg>,
 }

@@ -437,7 +437,7 @@ impl Job<'_> {
             so_log: SoLog::All,
             owner: own_user(),
         };
-        pick.so_log = so_log(self.pick.so_log, &pick);
+        pick.so_log = so_log(self.pick.so_log, &pick, !self.command.is_empty());
         if pick.so_log == SoLog::Off && !pick.picks_any() && !pick.in_band {
             return Err(Failure::new(
                 "--so-log off with nothing picked records nothing: pick a port",
@@ -604,12 +604,14 @@ fn describe(pick: &Pick, has_command: bool) -> String {
     format!("{}{marked}", ways.join("; ")).trim_start_matches("; ").to_owned()
 }
 
-/// Whose sockets may ask to be logged: with nothing else to log, everybody's.
-fn so_log(asked: Option<SoLogArg>, pick: &Pick) -> SoLog {
+/// Whose sockets may ask to be logged: with nothing else to log, everybody's. A command's are all logged, and
+/// a recording of it is of nothing else.
+fn so_log(asked: Option<SoLogArg>, pick: &Pick, has_command: bool) -> SoLog {
     let is_only_filter = !pick.picks_any() && !pick.in_band;
     match asked {
         Some(SoLogArg::Off) => SoLog::Off,
         Some(SoLogArg::All) => SoLog::All,
+        None if has_command => SoLog::Off,
         None if is_only_filter => SoLog::All,
         Some(SoLogArg::Own) | None => SoLog::Own(own_user()),
     }

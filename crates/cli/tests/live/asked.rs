@@ -5,7 +5,7 @@ use std::fs;
 use crate::background::{Background, free_port};
 use crate::bundle::{
     Recorder, Recording, command, facts, run_once, sockscope_says, stdout_of, whole, words,
-    workload,
+    workload, workload_recorded,
 };
 use crate::hosts::{B_V4, Hosts};
 use crate::report::{Report, bytes, count};
@@ -74,6 +74,19 @@ fn root_so_log_is_refused_while_nothing_records() {
     let Some(_turn) = turn::take() else { return };
     let said = run(&workload("so_log.py", &["--calls", "5"]));
     assert_eq!(facts(&said)["client"]["so_log"], "ENOPROTOOPT");
+}
+
+/// All sockets of a command are recorded, and no other program's.
+#[test]
+fn root_a_recording_of_a_command_refuses_so_log_and_has_both_connections() {
+    let Some(_turn) = turn::take() else { return };
+    let recording = workload_recorded("so_log.py", &["--calls", "5"]);
+    assert_eq!(recording.facts()["client"]["so_log"], "ENOPROTOOPT");
+    let connections = recording.report.connections();
+    assert_eq!(connections.len(), 2, "{}", recording.report.summary());
+    for connection in connections {
+        assert_eq!(bytes(connection, "client"), 2_500);
+    }
 }
 
 #[test]
