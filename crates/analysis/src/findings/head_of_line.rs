@@ -22,11 +22,20 @@ const WAITING_MIN: u64 = 2;
 /// A thread of a process.
 type Thread = (u32, u32);
 
+/// Requests that an event loop reads together are read within this part of the pause that follows, and answered within
+/// this part of it after its end.
+const TOGETHER_DIVISOR: u64 = 10;
+
+/// Of these, so many are named.
+const TOGETHER_NAMED_MAX: usize = 4;
+
 /// A request served by a thread that did nothing else then.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 struct Turn {
     times: Range,
     id: RequestId,
+    /// Requests that the thread read just before, and answered just after: it may have served one of those meanwhile.
+    together: Vec<RequestId>,
 }
 
 /// A request that lay unread.
@@ -118,7 +127,8 @@ fn turns(
             // In the pauses of a response the thread is back in its loop.
             let [from_ns, answered_ns] = request.limits();
             let id = RequestId { connection: connection.connection.id, index };
-            turns.entry(thread).or_default().push(Turn { times: (from_ns, answered_ns), id });
+            let turn = Turn { times: (from_ns, answered_ns), id, together: Vec::new() };
+            turns.entry(thread).or_default().push(turn);
         }
     }
     turns
@@ -126,20 +136,39 @@ fn turns(
 
 /// The turns in which the thread read no other request and answered none; in order and disjoint. A request that waits
 /// meanwhile in an event loop, as that of a subscription, is no matter.
+///
+/// An event loop may read several requests and answer them together. If it works for one of them at once, there is a
+/// pause between two reads.
 fn alone(mut turns: Vec<Turn>) -> Vec<Turn> {
     turns.sort_unstable_by_key(|turn| (turn.times, turn.id));
     let mut answered: Vec<u64> = turns.iter().map(|turn| turn.times.1).collect();
     answered.sort_unstable();
-    let is_alone = |turn: &Turn| {
-        let (from_ns, until_ns) = turn.times;
-        let read_before = turns.partition_point(|one| one.times.0 < from_ns);
-        let read_by = turns.partition_point(|one| one.times.0 < until_ns);
-        let answered_by = answered.partition_point(|ns| *ns <= from_ns);
-        let answered_before = answered.partition_point(|ns| *ns < until_ns);
-        read_by - read_before == 1 && answered_by == answered_before
+    (0..turns.len()).filter_map(|at| alone_at(&turns, &answered, at)).collect()
+}
+
+/// The turn from one read to the next read or answer, if the request read is answered then or soon after.
+fn alone_at(turns: &[Turn], answered: &[u64], at: usize) -> Option<Turn> {
+    let Turn { times: (from_ns, until_ns), id, .. } = turns[at];
+    let answers_by = |ns: u64| answered.partition_point(|answer_ns| *answer_ns <= ns);
+    let answer_ns = *answered.get(answers_by(from_ns))?;
+    let end_ns = turns.get(at + 1).map_or(answer_ns, |next| next.times.0.min(answer_ns));
+    if from_ns >= end_ns {
+        return None;
+    }
+    let near_ns = (end_ns - from_ns) / TOGETHER_DIVISOR;
+    let is_answered = |turn: &&Turn| {
+        (end_ns..=end_ns.saturating_add(near_ns)).contains(&turn.times.1)
+            && answers_by(turn.times.0) == answers_by(from_ns)
     };
-    let alone = turns.iter().copied().filter(|turn| turn.times.0 < turn.times.1 && is_alone(turn));
-    alone.collect()
+    let before = turns[..at].iter().rev();
+    let together: Vec<RequestId> = before
+        .take_while(|turn| turn.times.0.saturating_add(near_ns) >= from_ns)
+        .filter(is_answered)
+        .map(|turn| turn.id)
+        .collect();
+    // An answer that comes much later is that of a request for which the thread waits.
+    let is_its_own = until_ns == end_ns || is_answered(&&turns[at]);
+    is_its_own.then_some(Turn { times: (from_ns, end_ns), id, together })
 }
 
 impl HeadOfLine {
@@ -152,9 +181,9 @@ impl HeadOfLine {
             .copied()
             .collect();
         let load = Load::of(&held);
-        let holders: Vec<(Turn, u64)> =
-            turns.iter().map(|turn| (*turn, load.within(turn.times))).collect();
-        let holders: Vec<(Turn, u64)> = holders.into_iter().filter(|(_, ns)| *ns > 0).collect();
+        let holders: Vec<(&Turn, u64)> =
+            turns.iter().map(|turn| (turn, load.within(turn.times))).collect();
+        let holders: Vec<(&Turn, u64)> = holders.into_iter().filter(|(_, ns)| *ns > 0).collect();
         let held_ns = holders.iter().map(|(_, ns)| *ns).fold(0, u64::saturating_add);
         let turns_ns = holders.iter().map(|(turn, _)| turn.times.1 - turn.times.0).sum::<u64>();
         let Some(&(worst, _)) = holders.iter().max_by_key(|(turn, ns)| (*ns, turn.id)) else {
@@ -167,7 +196,9 @@ impl HeadOfLine {
         for one in &held {
             self.held.entry(one.id.connection).or_default().push(one.times);
         }
-        self.holders.extend(holders.iter().map(|(turn, _)| turn.id));
+        for (turn, _) in &holders {
+            self.holders.extend(turn.together.iter().chain([&turn.id]));
+        }
         self.findings.extend(finding(analysis, &turns, &held, worst));
     }
 }
@@ -224,7 +255,12 @@ impl Load {
     }
 }
 
-fn finding(analysis: &Analysis, turns: &[Range], held: &[Waiting], worst: Turn) -> Option<Finding> {
+fn finding(
+    analysis: &Analysis,
+    turns: &[Range],
+    held: &[Waiting],
+    worst: &Turn,
+) -> Option<Finding> {
     let connection = analysis.connection(worst.id.connection)?;
     let request = analysis.request(worst.id)?;
     let asker = connection.requests.asked_by?;
@@ -234,8 +270,7 @@ fn finding(analysis: &Analysis, turns: &[Range], held: &[Waiting], worst: Turn) 
     let meanwhile =
         held.iter().filter(|one| one.times.0 < worst.times.1 && one.times.1 > worst.times.0);
     let who = phrasing::who(&connection.connection, answerer);
-    let caller = phrasing::who(&connection.connection, asker);
-    let id = connection.connection.id.0;
+    let request_of = served_words(analysis, connection, worst)?;
     let served = phrasing::time(worst.times.1 - worst.times.0);
     let behind = Sums::new(turns.to_vec());
     let waited = |one: &Waiting| behind.overlap(one.times);
@@ -252,7 +287,7 @@ fn finding(analysis: &Analysis, turns: &[Range], held: &[Waiting], worst: Turn) 
         cost_ns: total(&times),
         times,
         summary: format!(
-            "The {who} served one request of the {caller}, on connection {id}, for {served}, and {count} on \
+            "The {who} served {request_of}, for {served}, and {count} on \
              other connections lay unread meanwhile. In all {all} waited behind {} of the same thread: {}.",
             phrasing::counted(turns.len() as u64, "other"),
             phrasing::spread(held.iter().map(waited)),
@@ -266,7 +301,40 @@ fn finding(analysis: &Analysis, turns: &[Range], held: &[Waiting], worst: Turn) 
     })
 }
 
-fn note(notes: &mut Notes, held: &[Waiting], worst: Turn, request: &Request) {
+/// Which request a turn served, as far as that is known.
+fn served_words(
+    analysis: &Analysis,
+    connection: &ConnectionAnalysis,
+    turn: &Turn,
+) -> Option<String> {
+    let caller_of = |connection: &ConnectionAnalysis| {
+        Some(phrasing::who(&connection.connection, connection.requests.asked_by?))
+    };
+    let caller = caller_of(connection)?;
+    if turn.together.is_empty() {
+        let id = connection.connection.id.0;
+        return Some(format!("one request of the {caller}, on connection {id}"));
+    }
+    // By caller, the last one that was read first.
+    let mut callers: Vec<(String, Vec<String>)> = Vec::new();
+    for id in [turn.id].iter().chain(&turn.together).take(TOGETHER_NAMED_MAX) {
+        let caller = caller_of(analysis.connection(id.connection)?)?;
+        let number = id.connection.0.to_string();
+        match callers.iter_mut().find(|(known, _)| *known == caller) {
+            Some((_, connections)) => connections.push(number),
+            None => callers.push((caller, vec![number])),
+        }
+    }
+    let words = callers.iter().map(|(caller, connections)| {
+        let noun = if connections.len() == 1 { "connection" } else { "connections" };
+        format!("{caller} on {noun} {}", connections.join(", "))
+    });
+    let words: Vec<String> = words.collect();
+    let requests = phrasing::counted(turn.together.len() as u64 + 1, "request");
+    Some(format!("one of {requests} that it had read together [{}]", words.join("; ")))
+}
+
+fn note(notes: &mut Notes, held: &[Waiting], worst: &Turn, request: &Request) {
     let thread = request.reader_thread;
     notes.add(worst.times.0, || {
         let bytes = phrasing::counted(request.request_bytes, "byte");
@@ -310,6 +378,29 @@ mod tests {
     #[test]
     fn the_client_that_was_served_while_fifty_waited_is_named() {
         assert_snapshot!(found_across(&held(50, 400_000, |_| 8)), @"1 head-of-line @server 50x 434 ms: The server (p8, pid 8) served one request of the client (p6, pid 6), on connection 1, for 400 ms, and 50 requests on other connections lay unread meanwhile. In all 50 requests waited behind 50 others of the same thread: 390 ms to 434 ms, median 412 ms.");
+    }
+
+    /// An event loop reads three requests, works for one of them, and then answers all three.
+    #[test]
+    fn of_requests_that_were_read_together_each_may_have_held_up_the_others() {
+        let together = |n: u64, pid| call([n, 100 + n, 400_100 + n, 400_200 + n], [pid, 8]);
+        let mut all = held(50, 400_000, |_| 8);
+        all[0] = ("6 > 8", together(2, 6));
+        all.extend([("7 > 8", together(0, 7)), ("7 > 8", together(1, 7))]);
+        assert_snapshot!(found_across(&all), @"1 head-of-line @server 50x 434 ms: The server (p8, pid 8) served one of 3 requests that it had read together [client (p6, pid 6) on connection 1; client (p7, pid 7) on connections 53, 52], for 400 ms, and 50 requests on other connections lay unread meanwhile. In all 50 requests waited behind 50 others of the same thread: 390 ms to 434 ms, median 412 ms.");
+    }
+
+    /// It works for one at once, then reads those that arrived meanwhile, and answers all together.
+    #[test]
+    fn a_pause_between_two_reads_is_a_turn() {
+        let one = |heard: u64, n: u64| {
+            let asked = if heard < 400_000 { n } else { 10_000 + n };
+            ("7 > 8", call([asked, heard + n, 400_900 + n, 401_000 + n], [7, 8]))
+        };
+        let late = (0..50).map(|n| one(400_100, n));
+        let holder = ("6 > 8", call([2, 102, 400_890, 401_000], [6, 8]));
+        let all: Vec<_> = [holder, one(100, 1)].into_iter().chain(late).collect();
+        assert_snapshot!(found_across(&all), @"1 head-of-line @server 50x 390 ms: The server (p8, pid 8) served one of 2 requests that it had read together [client (p6, pid 6) on connection 1; client (p7, pid 7) on connection 2], for 400 ms, and 50 requests on other connections lay unread meanwhile. In all 50 requests waited behind 1 other of the same thread: 390 ms each.");
     }
 
     #[test]
@@ -391,6 +482,29 @@ mod tests {
         let said = found_across(&all);
         assert!(said.contains("1 head-of-line @server 12x"), "{said}");
         assert_eq!(said.lines().count(), 1, "{said}");
+    }
+
+    /// A server with more work than it can do: each request lies unread for 12 ms, and no user notices that one.
+    #[test]
+    fn a_reader_that_serves_others_for_some_milliseconds_is_no_slow_reader() {
+        let round = |n: u64, pid: u32, times: [u64; 4]| {
+            let text = call(times.map(|us| n * 30_000 + us), [pid, 8]);
+            text.replace("8 +50 thread=8", "8 +50 thread=8 runq=1")
+        };
+        let rounds = |pid, times| {
+            let rounds: Vec<_> = (0..5).map(|n| round(n, pid, times)).collect();
+            rounds.join(" | ")
+        };
+        let other = ("7 > 8", rounds(7, [200, 12_300, 12_400, 12_450]));
+        let alone = found_across(std::slice::from_ref(&other));
+        assert!(alone.contains("slow-reader"), "{alone}");
+        let said = found_across(&[("6 > 8", rounds(6, [0, 100, 12_200, 12_250])), other.clone()]);
+        assert!(!said.contains("slow-reader"), "{said}");
+        // Many short ones, with what the server does between them.
+        let short = |at: u64| ("6 > 8", rounds(6, [at, at + 100, at + 200, at + 250]));
+        let short = [0, 4_000, 8_000, 12_000].map(short);
+        let said = found_across(&short.into_iter().chain([other]).collect::<Vec<_>>());
+        assert!(!said.contains("slow-reader"), "{said}");
     }
 
     #[test]
