@@ -16,6 +16,7 @@ use super::head_of_line::HeadOfLine;
 use super::intervals::{Interval, Intervals};
 use super::phrasing::{self, Notes};
 use super::{congestion_limited, late_wakeup, slow_reader};
+use crate::ranges::{Range, intersection, total, union};
 use crate::{Analysis, ConnectionAnalysis, Finding, FindingId, Request, RequestId, SeenEnds};
 
 /// Callers waited at least so long for the cause, overlapping times counted once: a user notices that.
@@ -64,6 +65,8 @@ pub(super) struct CallersWaits {
     pub findings: Vec<Finding>,
     /// Of each.
     groups: BTreeSet<Key>,
+    /// When data of a connection lay unread and its reader served others, in order and disjoint.
+    served_others: BTreeMap<ConnectionId, Vec<Range>>,
 }
 
 impl CallersWaits {
@@ -72,6 +75,12 @@ impl CallersWaits {
         let group = (finding.id, finding.side, Party::of(&connection.connection, finding.side));
         !connection.requests.list.is_empty() && self.groups.contains(&group)
     }
+
+    /// Whether a reader served others in most of these times, in which data of a connection lay unread.
+    pub(super) fn explains(&self, id: ConnectionId, times: &[Range]) -> bool {
+        let served = self.served_others.get(&id).map_or(&[][..], Vec::as_slice);
+        !served.is_empty() && total(&intersection(times, served)).saturating_mul(2) >= total(times)
+    }
 }
 
 /// `line`: requests that lie unread behind others have their own finding.
@@ -79,6 +88,7 @@ pub(super) fn find(analysis: &Analysis, delays: &Delays, line: &HeadOfLine) -> C
     let mut groups: BTreeMap<Key, Vec<Waited>> = BTreeMap::new();
     let mut both_ways: BTreeMap<Key, u64> = BTreeMap::new();
     let explained = Explained::of(analysis, delays, line);
+    let mut found = CallersWaits::default();
     for (id, delays) in &delays.0 {
         let Some(one) = analysis.connection(*id) else { continue };
         for delay in delays {
@@ -86,6 +96,10 @@ pub(super) fn find(analysis: &Analysis, delays: &Delays, line: &HeadOfLine) -> C
             let parties = [side, side.other()].map(|side| (side, Party::of(&one.connection, side)));
             let party = parties[0].1;
             if explained.has(delay, party, &one.connection) {
+                if delay.id == FindingId::SlowReader {
+                    let Interval { start_ns, end_ns } = delay.interval;
+                    found.served_others.entry(*id).or_default().push((start_ns, end_ns));
+                }
                 continue;
             }
             let id = RequestId { connection: *id, index: delay.index };
@@ -97,7 +111,9 @@ pub(super) fn find(analysis: &Analysis, delays: &Delays, line: &HeadOfLine) -> C
             }
         }
     }
-    let mut found = CallersWaits::default();
+    for times in found.served_others.values_mut() {
+        *times = union(times, &[]);
+    }
     let mut all_ns = None;
     for (key, waited) in groups {
         let (id, side, party) = key;
@@ -132,6 +148,8 @@ struct Explained<'a> {
     line: &'a HeadOfLine,
     /// When threads that read late served other requests, by their process.
     served: BTreeMap<(u32, u32), Intervals>,
+    /// The same with the short pauses between two requests.
+    busy: BTreeMap<(u32, u32), Intervals>,
     /// When servers left connections in a full accept queue.
     full: BTreeMap<SocketAddr, Intervals>,
 }
@@ -163,7 +181,12 @@ impl<'a> Explained<'a> {
                 }
             }
         }
-        Self { line, served: unions(served), full: unions(full) }
+        let served = unions(served);
+        let busy = served.iter().map(|(thread, times)| {
+            let closed = times.with_gaps_below(slow_reader::AWAY_NS_MIN);
+            (*thread, closed)
+        });
+        Self { line, busy: busy.collect(), served, full: unions(full) }
     }
 
     /// Whether most of a delay is no lack of a CPU and no absence.
@@ -176,11 +199,13 @@ impl<'a> Explained<'a> {
             let ns = times.map_or(0, |times| times.overlap_ns(delay.interval));
             ns.saturating_mul(2) >= delay.interval.duration_ns()
         };
+        let is_absence = delay.id == FindingId::SlowReader;
+        // A thread that wants a CPU has that wait between two requests.
+        let served = if is_absence { &self.busy } else { &self.served };
         let served = match party {
-            Party::Process(pid) => self.served.get(&(pid, delay.thread)),
+            Party::Process(pid) => served.get(&(pid, delay.thread)),
             Party::Host(_) => None,
         };
-        let is_absence = delay.id == FindingId::SlowReader;
         is_most(served)
             || self.line.explains(connection.id, &[(start_ns, end_ns)])
             || (is_absence && is_most(self.full.get(&connection.server)))

@@ -42,6 +42,19 @@ impl Intervals {
         Self(all)
     }
 
+    /// The same, with the gaps that are shorter than this.
+    pub(super) fn with_gaps_below(&self, gap_ns: u64) -> Self {
+        let mut all = self.0.clone();
+        all.dedup_by(|next, last| {
+            let is_joined = next.start_ns - last.end_ns < gap_ns;
+            if is_joined {
+                last.end_ns = next.end_ns;
+            }
+            is_joined
+        });
+        Self(all)
+    }
+
     /// The times in both.
     pub(super) fn intersect(&self, other: &Self) -> Self {
         let (mut left, mut right) = (self.0.iter().peekable(), other.0.iter().peekable());

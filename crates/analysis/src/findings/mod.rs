@@ -145,7 +145,9 @@ pub(crate) fn find_across(analysis: &mut Analysis, delays: &Delays) {
                 accept_queue_full::explains(&full_queues, connection)
                     || upstream_wait::explains(&served, &finding.times)
             }
-            FindingId::SlowReader => line.explains(id, &finding.times),
+            FindingId::SlowReader => {
+                line.explains(id, &finding.times) || callers.explains(id, &finding.times)
+            }
             _ => false,
         } || callers.contains(connection, finding);
         let kept: Vec<bool> = connection.findings.iter().map(|one| !is_effect(one)).collect();

@@ -19,7 +19,7 @@ use crate::{Finding, FindingId, LedgerPart, LedgerSpan, Request};
 
 /// An event loop that is busy with other sockets is back within a few milliseconds; and the window of
 /// a usual receive buffer covers that on a local network.
-const AWAY_NS_MIN: u64 = 10_000_000;
+pub(super) const AWAY_NS_MIN: u64 = 10_000_000;
 
 /// While the window is closed a shorter absence costs as much: the sender has to wait for it, and only
 /// that time counts. A read itself takes less, also on the slowest machines of the model.
