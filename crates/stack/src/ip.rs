@@ -1,4 +1,4 @@
-//! IP (RFC 791): output, the input queue, fragments, and the ICMP that UDP needs.
+//! IP (RFC 791): output, the input queue, fragments, and ICMP: echo, and errors for UDP and TCP.
 //!
 //! There is no forwarding: a packet for another host is counted and dropped. Options of received
 //! packets are taken off unread, none are sent.
@@ -16,6 +16,7 @@ use std::net::Ipv4Addr;
 pub use crate::pcb::LocalAddress;
 
 pub use fragments::FragmentQueues;
+pub(crate) use icmp::Complaint;
 
 /// Bytes of an IP header without options.
 pub const IP_HEADER_BYTES: usize = 20;

@@ -36,6 +36,11 @@ impl ConnectCall {
         if !socket.state.is_connecting {
             return Step::Done(socket.error.take().map_or(Ok(0), Err));
         }
+        // An ICMP message ends the call, and the handshake goes on.
+        if let Some(error) = socket.error.take() {
+            socket.state.is_connecting = false;
+            return Step::Done(Err(error));
+        }
         if socket.state.is_nonblocking {
             return Step::Done(Err(SocketError::InProgress));
         }

@@ -1,17 +1,30 @@
-//! The one ICMP message that the model needs: destination unreachable, port (RFC 792).
+//! ICMP (RFC 792): echo is answered, errors reach the protocol that they are about, and a datagram without a socket is
+//! answered by "port unreachable".
 
-use super::{DEFAULT_TTL, IP_HEADER_BYTES, InputHeader, OutputHeader, PROTOCOL_ICMP, PROTOCOL_UDP};
+use std::net::Ipv4Addr;
+
+use super::{
+    DEFAULT_TTL, IP_HEADER_BYTES, InputHeader, OutputHeader, PROTOCOL_ICMP, PROTOCOL_TCP,
+    PROTOCOL_UDP,
+};
 use crate::checksum::{Checksum, checksum};
 use crate::mbuf::Chain;
 use crate::meter::Meter;
 use crate::packet::Packet;
 use crate::routine::{Routine, Work};
+use crate::socket::SocketError;
 use crate::stack::Stack;
 
-/// Type of "destination unreachable".
+/// Types of messages.
+const ECHO_REPLY: u8 = 0;
 const UNREACHABLE: u8 = 3;
+const SOURCE_QUENCH: u8 = 4;
+const ECHO: u8 = 8;
 
-/// Its code for a port.
+/// Codes of "destination unreachable".
+const NETWORK: u8 = 0;
+const HOST: u8 = 1;
+const PROTOCOL: u8 = 2;
 const PORT: u8 = 3;
 
 /// Bytes of an ICMP header.
@@ -19,6 +32,30 @@ const ICMP_HEADER_BYTES: usize = 8;
 
 /// Bytes of the packet complained of: its IP header and eight more (RFC 792).
 const QUOTED_BYTES: usize = IP_HEADER_BYTES + 8;
+
+/// An error that a protocol gets to know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Complaint {
+    /// Less, please.
+    Quench,
+    /// The host, its network or the port cannot be reached.
+    Unreachable(SocketError),
+}
+
+impl Complaint {
+    /// By the type and code of a message; `None` for any other.
+    fn of(kind: u8, code: u8) -> Option<Self> {
+        match (kind, code) {
+            (SOURCE_QUENCH, _) => Some(Self::Quench),
+            (UNREACHABLE, NETWORK) => Some(Self::Unreachable(SocketError::NetworkUnreachable)),
+            (UNREACHABLE, HOST) => Some(Self::Unreachable(SocketError::HostUnreachable)),
+            (UNREACHABLE, PROTOCOL | PORT) => {
+                Some(Self::Unreachable(SocketError::ConnectionRefused))
+            }
+            _ => None,
+        }
+    }
+}
 
 impl Stack {
     /// `icmp_error`: tells the sender of a datagram that no socket listens at its port.
@@ -57,7 +94,7 @@ impl Stack {
     }
 
     /// `icmp_input`: the packet still has its IP header.
-    pub(super) fn icmp_input(&mut self, packet: Packet, _ip: InputHeader, meter: &mut Meter) {
+    pub(super) fn icmp_input(&mut self, packet: Packet, ip: InputHeader, meter: &mut Meter) {
         let len = packet.chain.len().saturating_sub(IP_HEADER_BYTES);
         meter.call(Routine::IcmpInput, Work::NONE);
         let mut sum = Checksum::default();
@@ -65,17 +102,52 @@ impl Stack {
         meter.call(Routine::InCksum, Work { mbufs: packet.chain.mbufs(), ..Work::bytes(len) });
         let mut bytes = [0; ICMP_HEADER_BYTES + QUOTED_BYTES];
         let have = self.pool.copy_to(&packet.chain, IP_HEADER_BYTES, &mut bytes);
+        let is_whole = sum.is_valid() && have >= ICMP_HEADER_BYTES;
+        if is_whole && bytes[..2] == [ECHO, 0] && self.has_address(ip.destination) {
+            return self.icmp_reflect(packet, ip, meter);
+        }
         self.pool.m_freem(packet.chain, meter);
-        if !sum.is_valid() || have < ICMP_HEADER_BYTES {
+        if !is_whole {
             self.ip_counts.icmp_bad += 1;
             return;
         }
         let quoted = &bytes[ICMP_HEADER_BYTES..];
-        let is_ours = bytes[..2] == [UNREACHABLE, PORT] && quoted[0] == 0x45;
-        if have == bytes.len() && is_ours && quoted[9] == PROTOCOL_UDP {
-            let [.., a, b, c, d] = quoted[..IP_HEADER_BYTES] else { return };
-            let port = u16::from_be_bytes([quoted[22], quoted[23]]);
-            self.udp_unreachable(([a, b, c, d].into(), port), meter);
+        let complaint = Complaint::of(bytes[0], bytes[1]);
+        let Some(complaint) = complaint.filter(|_| have == bytes.len() && quoted[0] == 0x45) else {
+            return;
+        };
+        let address =
+            |at: usize| Ipv4Addr::new(quoted[at], quoted[at + 1], quoted[at + 2], quoted[at + 3]);
+        let port = |at: usize| u16::from_be_bytes([quoted[at], quoted[at + 1]]);
+        let [local, foreign] = [(address(12), port(20)), (address(16), port(22))];
+        match quoted[9] {
+            PROTOCOL_TCP => self.tcp_ctlinput(complaint, local, foreign, meter),
+            PROTOCOL_UDP if bytes[..2] == [UNREACHABLE, PORT] => {
+                self.udp_unreachable(foreign, meter);
+            }
+            _ => {}
         }
+    }
+
+    /// `icmp_reflect`: an echo goes back as it is, but for its type.
+    fn icmp_reflect(&mut self, mut packet: Packet, ip: InputHeader, meter: &mut Meter) {
+        if !self.pull_up(&mut packet.chain, IP_HEADER_BYTES + ICMP_HEADER_BYTES, meter) {
+            return;
+        }
+        let Some(first) = packet.chain.first() else { return };
+        let message = &mut self.pool.data_mut(first)[IP_HEADER_BYTES..];
+        message[0] = ECHO_REPLY;
+        // The type was the high byte of the first word, and the sum is that of the complement (RFC 1624).
+        let sum = u16::from_be_bytes([message[2], message[3]]);
+        let (sum, carry) = sum.overflowing_add(u16::from(ECHO) << 8);
+        message[2..4].copy_from_slice(&(sum + u16::from(carry)).to_be_bytes());
+        let header = OutputHeader {
+            source: ip.destination,
+            destination: ip.source,
+            protocol: PROTOCOL_ICMP,
+            ttl: DEFAULT_TTL,
+        };
+        // Whoever asked will ask again.
+        let _ = self.ip_output(packet, &header, None, meter);
     }
 }

@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 use proptest::prelude::*;
 use sockscope_record::Protocol;
 
-use crate::calls::{SendCall, Step};
+use crate::calls::{ConnectCall, SendCall, Step};
 use crate::checksum::checksum;
 use crate::interface::{Frame, InterfaceConfig};
 use crate::mbuf::PoolUse;
@@ -270,4 +270,108 @@ proptest! {
         meter.take_effects(&mut Vec::new());
         prop_assert_eq!(stack.pool.in_use(), PoolUse::default());
     }
+}
+
+/// An ICMP message of host 1 to host 0, with a checksum.
+fn icmp(pair: &mut Pair, message: &[u8]) {
+    let mut packet = vec![0x45, 0, 0, 0, 0, 0, 0, 0, 64, 1, 0, 0];
+    packet.extend(ADDRESSES[1].octets());
+    packet.extend(ADDRESSES[0].octets());
+    packet.extend(message);
+    let len = packet.len() as u16;
+    packet[2..4].copy_from_slice(&len.to_be_bytes());
+    let sum = checksum(&packet[20..]);
+    packet[22..24].copy_from_slice(&sum.to_be_bytes());
+    let sum = checksum(&packet[..20]);
+    packet[10..12].copy_from_slice(&sum.to_be_bytes());
+    pair.wire.push_back(crate::testing::Flight { to: 0, bytes: packet, mark: None });
+    pair.settle();
+}
+
+#[test]
+fn an_echo_comes_back_as_it_is() {
+    for (personality, bytes) in [("4.2bsd", 56), ("reno", 0), ("sunos-4.1", 1_400), ("tahoe", 57)] {
+        let (mut pair, _, _) = line(personality, 1_500);
+        let data = pattern(bytes);
+        icmp(&mut pair, &[&[8, 0, 0, 0, 0x12, 0x34, 0, 7], &data[..]].concat());
+        let (host, packet) = pair.sent.last().unwrap();
+        assert_eq!(
+            (*host, checksum(&packet[..20]), checksum(&packet[20..])),
+            (0, 0, 0),
+            "{personality}"
+        );
+        assert_eq!(packet[12..20], [ADDRESSES[0].octets(), ADDRESSES[1].octets()].concat());
+        assert_eq!((&packet[20..22], &packet[24..28]), (&[0, 0][..], &[0x12, 0x34, 0, 7][..]));
+        assert_eq!(packet[28..], data);
+        pair.assert_all_free();
+    }
+}
+
+#[test]
+fn an_echo_that_is_damaged_or_short_is_not_answered() {
+    let (mut pair, _, _) = line("tahoe", 1_500);
+    icmp(&mut pair, &[8, 0, 0, 0]);
+    icmp(&mut pair, &[8, 0, 0, 0, 1, 2, 3, 4]);
+    let answered = pair.sent.len();
+    assert_eq!((answered, pair.hosts[0].stack.ip_counts.icmp_bad), (1, 1));
+    pair.assert_all_free();
+}
+
+/// Two connections of host 0 to host 1; ICMP says of a segment of the first one that its host cannot be reached, and
+/// then quenches. What the next call on each says, and their congestion windows.
+fn complained_of(personality: &str) -> [String; 2] {
+    let (mut pair, _, _) = line(personality, 1_500);
+    let listener = pair.bound(1, Protocol::Tcp, 80);
+    pair.step(1, |stack, meter| stack.listen(listener, 5, meter)).unwrap();
+    let clients = [(); 2].map(|()| {
+        let client = pair.socket(0, Protocol::Tcp);
+        let mut call = ConnectCall::new(client, (ADDRESSES[1], 80));
+        pair.step(0, |stack, meter| call.step(stack, meter));
+        client
+    });
+    let port = pair.hosts[0].stack.sockets.find(clients[0]).unwrap().local.1.to_be_bytes();
+    let mut quoted = vec![0x45, 0, 0, 40, 0, 0, 0, 0, 64, 6, 0, 0];
+    quoted.extend(ADDRESSES.map(|address| address.octets()).concat());
+    quoted.extend([port[0], port[1], 0, 80, 0, 0, 0, 0]);
+    let window = |pair: &Pair, id| {
+        let socket = pair.hosts[0].stack.sockets.find(id).unwrap();
+        socket.tcb.as_ref().map(|tcb| tcb.congestion().0)
+    };
+    let before = clients.map(|id| window(&pair, id));
+    icmp(&mut pair, &[&[4, 0, 0, 0, 0, 0, 0, 0], &quoted[..]].concat());
+    let after = clients.map(|id| window(&pair, id));
+    icmp(&mut pair, &[&[3, 1, 0, 0, 0, 0, 0, 0], &quoted[..]].concat());
+    [0, 1].map(|index| {
+        let id = clients[index];
+        let error = pair.hosts[0].stack.sockets.find_mut(id).unwrap().error.take();
+        let state = match window(&pair, id) {
+            None => "gone",
+            Some(_) if after[index] < before[index] => "quenched",
+            Some(_) => "as before",
+        };
+        format!("{state} {error:?}")
+    })
+}
+
+#[test]
+fn each_version_has_its_own_idea_of_whom_an_icmp_message_concerns() {
+    let both = |text: &str| [text.to_owned(), text.to_owned()];
+    assert_eq!(complained_of("4.2bsd"), both("gone Some(HostUnreachable)"));
+    assert_eq!(complained_of("4.3bsd"), both("quenched Some(HostUnreachable)"));
+    assert_eq!(complained_of("tahoe"), both("quenched Some(HostUnreachable)"));
+    let [one, other] = complained_of("reno");
+    assert!(one.ends_with("Some(HostUnreachable)") && other == "as before None", "{one}, {other}");
+}
+
+#[test]
+fn a_port_that_is_unreachable_ends_a_call_to_connect() {
+    let (mut pair, _, _) = line("4.3bsd", 1_500);
+    pair.is_held = true;
+    let client = pair.socket(0, Protocol::Tcp);
+    let mut call = ConnectCall::new(client, (ADDRESSES[1], 80));
+    pair.step(0, |stack, meter| call.step(stack, meter));
+    let syn = pair.wire.pop_front().unwrap().bytes;
+    icmp(&mut pair, &[&[3, 3, 0, 0, 0, 0, 0, 0], &syn[..28]].concat());
+    let outcome = pair.step(0, |stack, meter| call.step(stack, meter));
+    assert_eq!(outcome, Step::Done(Err(SocketError::ConnectionRefused)));
 }

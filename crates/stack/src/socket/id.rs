@@ -68,6 +68,9 @@ pub enum SocketError {
     /// `ECONNREFUSED`
     #[error("the peer refused the connection, or nobody listens at the port")]
     ConnectionRefused,
+    /// `EHOSTUNREACH`
+    #[error("no route to the host")]
+    HostUnreachable,
     /// `EALREADY`
     #[error("a connection is being made already")]
     Already,
@@ -97,6 +100,7 @@ impl SocketError {
             Self::NotConnected => 107,
             Self::TimedOut => 110,
             Self::ConnectionRefused => 111,
+            Self::HostUnreachable => 113,
             Self::Already => 114,
             Self::InProgress => 115,
         }

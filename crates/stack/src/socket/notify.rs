@@ -86,6 +86,13 @@ impl Stack {
         self.sorwakeup(id, meter);
     }
 
+    /// There is an error to tell, and the connection goes on: whoever waits for it, for data or for space is woken.
+    pub(crate) fn socket_told(&mut self, id: SocketId, meter: &mut Meter) {
+        meter.effect(Effect::Wakeup(Channel::Connection(id)));
+        self.sorwakeup(id, meter);
+        self.sowwakeup(id, meter);
+    }
+
     /// `socantsendmore`
     pub(crate) fn socantsendmore(&mut self, id: SocketId, meter: &mut Meter) {
         self.sockets[id].state.cannot_send_more = true;

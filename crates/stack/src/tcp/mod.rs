@@ -8,6 +8,7 @@
 //! There is no urgent data: the flag is ignored on input and never sent.
 
 mod ack;
+mod complaints;
 mod congestion;
 mod control;
 mod data;
@@ -40,9 +41,9 @@ pub use header::{Header, TCP_HEADER_BYTES};
 pub use reassembly::SEGMENTS_MAX;
 pub use rtt::Rtt;
 pub use rules::{
-    Announced, CongestionRules, Duplicates, Estimator, HeaderPlace, InitialWindow, InputRules,
-    KeepAlive, Persist, Quench, RttRules, SegmentRules, ShortSegments, TICKS_PER_SECOND, TcpRules,
-    Timing, WindowGrowth, WindowOffer, WindowUpdate,
+    Announced, Complaints, CongestionRules, Duplicates, Estimator, HeaderPlace, InitialWindow,
+    InputRules, KeepAlive, Persist, Quench, RttRules, SegmentRules, ShortSegments,
+    TICKS_PER_SECOND, TcpRules, Timing, WindowGrowth, WindowOffer, WindowUpdate,
 };
 pub use seq::Seq;
 pub use tcb::{State, Tcb, TcpCounts, TcpState};

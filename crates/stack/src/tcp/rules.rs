@@ -43,6 +43,19 @@ pub struct TcpRules {
     pub msl_ticks: u32,
     /// Keep-alive and the timer of the handshake.
     pub keep_alive: KeepAlive,
+    /// What an ICMP message about a segment does.
+    pub complaints: Complaints,
+}
+
+/// What an ICMP message does that says a host, network or port cannot be reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Complaints {
+    /// 4.2BSD: it ends every connection to the address, without a word to the peer (`tcp_abort`).
+    EndAll,
+    /// Since 4.3BSD: the next call on each connection to the address fails, and the connection goes on (`tcp_notify`).
+    TellAll,
+    /// 4.3BSD-Reno: the same for the one connection that the message is about.
+    TellOne,
 }
 
 /// When a segment may leave that is not full, other than one that is forced or sent again.
@@ -365,6 +378,7 @@ impl TcpRules {
         ttl: 15,
         msl_ticks: seconds(30),
         keep_alive: OLD_KEEP_ALIVE,
+        complaints: Complaints::EndAll,
     };
 
     /// 4.2BSD as measured in 1984.
@@ -407,6 +421,7 @@ impl TcpRules {
         },
         ttl: 30,
         msl_ticks: seconds(15),
+        complaints: Complaints::TellAll,
         ..Self::RELEASED_42
     };
 
@@ -471,6 +486,7 @@ impl TcpRules {
         header: HeaderPlace::At(16),
         small_copy_bytes: 44,
         ttl: 60,
+        complaints: Complaints::TellOne,
         ..Self::TAHOE
     };
 

@@ -1,9 +1,9 @@
 //! Each rule of TCP in words.
 
 use sockscope_stack::tcp::{
-    Announced, CongestionRules, Duplicates, Estimator, HeaderPlace, InitialWindow, InputRules,
-    KeepAlive, Persist, Quench, RttRules, SegmentRules, ShortSegments, TICKS_PER_SECOND, TcpRules,
-    Timing, WindowGrowth, WindowOffer, WindowUpdate,
+    Announced, Complaints, CongestionRules, Duplicates, Estimator, HeaderPlace, InitialWindow,
+    InputRules, KeepAlive, Persist, Quench, RttRules, SegmentRules, ShortSegments,
+    TICKS_PER_SECOND, TcpRules, Timing, WindowGrowth, WindowOffer, WindowUpdate,
 };
 
 use super::rows::{Row, number, part, yes};
@@ -13,7 +13,9 @@ type Rows = Vec<(&'static str, String)>;
 pub fn tcp(rules: &TcpRules) -> Vec<Row> {
     let TcpRules { input, congestion, rtt, segments, keep_alive, .. } = rules;
     let mut rows = part("TCP: what leaves, and when", output(rules));
-    rows.extend(part("TCP: what comes in", arrivals(input)));
+    let mut arrivals = arrivals(input);
+    arrivals.push(("ICMP says \"unreachable\"", complaints(rules.complaints).to_owned()));
+    rows.extend(part("TCP: what comes in", arrivals));
     rows.extend(part("TCP: congestion", congested(congestion)));
     rows.extend(part("TCP: time", times(rtt)));
     rows.extend(part("TCP: segment sizes", sizes(segments)));
@@ -49,6 +51,7 @@ fn output(rules: &TcpRules) -> Rows {
         ttl,
         msl_ticks,
         keep_alive: _,
+        complaints: _,
     } = rules;
     let short = match short_segments {
         ShortSegments::Quarter => {
@@ -112,6 +115,14 @@ fn arrivals(rules: &InputRules) -> Rows {
         ("A reset is answered by one", yes(*echoes_reset)),
         ("Header prediction", yes(*predicts)),
     ]
+}
+
+fn complaints(rule: Complaints) -> &'static str {
+    match rule {
+        Complaints::EndAll => "all connections to the address end",
+        Complaints::TellAll => "a call on each connection to the address fails",
+        Complaints::TellOne => "a call on the connection that is meant fails",
+    }
 }
 
 fn congested(rules: &CongestionRules) -> Rows {
