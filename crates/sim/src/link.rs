@@ -8,8 +8,10 @@ mod context;
 mod ethernet;
 mod faults;
 pub(crate) mod frames;
+mod outside;
 mod point_to_point;
 pub(crate) mod port;
+mod streams;
 #[cfg(test)]
 mod tests;
 
@@ -22,6 +24,7 @@ pub(crate) use context::{LinkContext, Station};
 pub(crate) use ethernet::Ethernet;
 pub(crate) use faults::FaultSource;
 pub(crate) use frames::{FrameId, Frames};
+pub(crate) use outside::Outside;
 pub(crate) use point_to_point::PointToPoint;
 pub(crate) use port::Port;
 
@@ -41,6 +44,8 @@ pub enum LinkKind {
     Ethernet(EthernetConfig),
     /// A line between two stations, which can send at the same time.
     PointToPoint(PointToPointConfig),
+    /// A line from one station to what is not simulated: see [`Simulation::deliver`](crate::Simulation::deliver).
+    Outside,
 }
 
 impl LinkConfig {
@@ -60,7 +65,12 @@ impl LinkConfig {
         Self { kind: LinkKind::PointToPoint(config), faults: Faults::NONE }
     }
 
-    /// The same link with these faults.
+    /// A line to what is not simulated.
+    pub fn outside() -> Self {
+        Self { kind: LinkKind::Outside, faults: Faults::NONE }
+    }
+
+    /// The same link with these faults. A line to the outside has none of its own.
     #[must_use]
     pub fn with_faults(self, faults: Faults) -> Self {
         Self { faults, ..self }
@@ -72,6 +82,7 @@ impl LinkConfig {
 pub(crate) enum Link {
     Ethernet(Ethernet),
     PointToPoint(PointToPoint),
+    Outside(Outside),
 }
 
 impl Link {
@@ -84,6 +95,7 @@ impl Link {
             LinkKind::PointToPoint(line) => {
                 Self::PointToPoint(PointToPoint::new(*line, &stations, faults))
             }
+            LinkKind::Outside => Self::Outside(Outside::new(&stations)),
         }
     }
 
@@ -92,6 +104,7 @@ impl Link {
         match self {
             Self::Ethernet(ethernet) => ethernet.accept(station, frame),
             Self::PointToPoint(line) => line.accept(station, frame),
+            Self::Outside(outside) => outside.accept(frame),
         }
     }
 
@@ -100,6 +113,7 @@ impl Link {
         match self {
             Self::Ethernet(ethernet) => ethernet.attempt(station, context),
             Self::PointToPoint(line) => line.attempt(station, context),
+            Self::Outside(outside) => outside.attempt(context),
         }
     }
 
@@ -107,7 +121,7 @@ impl Link {
     pub(crate) fn transmission_ends(&mut self, number: u32, context: &mut LinkContext<'_>) {
         match self {
             Self::Ethernet(ethernet) => ethernet.transmission_ends(number, context),
-            Self::PointToPoint(_) => {}
+            Self::PointToPoint(_) | Self::Outside(_) => {}
         }
     }
 
@@ -115,6 +129,15 @@ impl Link {
         match self {
             Self::Ethernet(ethernet) => ethernet.counts,
             Self::PointToPoint(line) => line.counts,
+            Self::Outside(outside) => outside.counts,
+        }
+    }
+
+    /// The line, if its other end is not simulated.
+    pub(crate) fn outside_mut(&mut self) -> Option<&mut Outside> {
+        match self {
+            Self::Outside(outside) => Some(outside),
+            Self::Ethernet(_) | Self::PointToPoint(_) => None,
         }
     }
 }

@@ -122,6 +122,11 @@ impl Network {
         }
     }
 
+    /// When something happens next.
+    pub(crate) fn next_ns(&self) -> u64 {
+        self.shared.events.next_ns().min(self.next_host().1)
+    }
+
     /// The host whose CPU comes to something next, the first of several, and when.
     fn next_host(&self) -> (usize, u64) {
         let due = self.hosts.iter().map(Host::next_ns).enumerate();

@@ -8,7 +8,7 @@ use sockscope_record::{
 use sockscope_stack::Endpoint;
 
 use crate::event::{Event, EventQueue};
-use crate::link::{Frames, Link, LinkContext, LinkId};
+use crate::link::{Frames, Link, LinkContext, LinkId, Outside};
 use crate::payload::Payload;
 use crate::program::{Damage, Note};
 use crate::scenario::LogPolicy;
@@ -150,6 +150,45 @@ impl Shared {
         });
         self.seen.push([0; 2]);
         id.flow(Direction::FromClient)
+    }
+
+    /// A packet from outside reaches the host at the end of this link at `at_ns`.
+    pub(crate) fn deliver(&mut self, link: LinkId, at_ns: u64, packet: &[u8]) {
+        let opens = self.outside(link).and_then(|outside| outside.opened_by(packet));
+        let opened = opens.filter(|_| self.wants_records).map(|[client, server]| {
+            let flow = self.open_connection(at_ns, Protocol::Tcp);
+            self.name_connection(flow, client, server);
+            self.ends_outside(flow);
+            flow
+        });
+        let arrival = self.outside(link).and_then(|outside| outside.arrives(packet, opened));
+        let Some((port, mark)) = arrival else { return };
+        let id = self.frames.make();
+        let frame = self.frames.frame_mut(id);
+        frame.bytes.clear();
+        frame.bytes.extend_from_slice(packet);
+        frame.mark = mark;
+        self.events.schedule(at_ns, Event::arrival(port, id));
+    }
+
+    /// The next packet that has left the simulation by this link, with its time.
+    pub(crate) fn departed(&mut self, link: LinkId) -> Option<(u64, Vec<u8>)> {
+        let (at_ns, frame) = self.outside(link)?.departed()?;
+        if let Some(mark) = frame.mark {
+            self.ends_outside(mark.flow);
+        }
+        Some((at_ns, frame.bytes))
+    }
+
+    fn outside(&mut self, link: LinkId) -> Option<&mut Outside> {
+        self.links.get_mut(link)?.outside_mut()
+    }
+
+    /// One end of the connection is not simulated.
+    fn ends_outside(&mut self, flow: FlowId) {
+        if let Some(connection) = self.connection_mut(flow) {
+            connection.both_ends_here = false;
+        }
     }
 
     /// The addresses of a connection are known now.

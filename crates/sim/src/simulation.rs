@@ -139,6 +139,23 @@ impl<S: RecordSink> Simulation<S> {
         self.network.shared.frames.in_use()
     }
 
+    /// A packet from outside reaches the host at the end of this link, at `at_ns` or now if that has passed. Does
+    /// nothing on a link whose other end is simulated.
+    pub fn deliver(&mut self, link: LinkId, at_ns: u64, packet: &[u8]) {
+        let at_ns = at_ns.max(self.network.now_ns);
+        self.network.shared.deliver(link, at_ns, packet);
+    }
+
+    /// The next packet that has left the simulation by this link, with the time at which it did.
+    pub fn departed(&mut self, link: LinkId) -> Option<(u64, Vec<u8>)> {
+        self.network.shared.departed(link)
+    }
+
+    /// When something happens next, `u64::MAX` where only a packet from outside can let something happen.
+    pub fn next_ns(&self) -> u64 {
+        self.network.next_ns()
+    }
+
     /// The sink.
     pub fn sink(&self) -> &S {
         &self.sink

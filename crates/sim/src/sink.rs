@@ -169,8 +169,12 @@ impl BundleSink {
     ///
     /// As [`BundleWriter::create`].
     pub fn create(dir: impl AsRef<Path>, meta: &Meta) -> Result<Self, Error> {
-        let writer = BundleWriter::create(dir, of_model(meta.clone()))?;
-        Ok(Self { writer, held: Vec::with_capacity(WRITE_RECORDS), failure: None })
+        Ok(Self::of(BundleWriter::create(dir, of_model(meta.clone()))?))
+    }
+
+    /// Goes on with a bundle that has begun with the facts of [`of_model`].
+    pub fn of(writer: BundleWriter) -> Self {
+        Self { writer, held: Vec::with_capacity(WRITE_RECORDS), failure: None }
     }
 
     fn write(&mut self) {
@@ -198,7 +202,7 @@ impl BundleSink {
 }
 
 /// What every bundle of the model says of itself.
-fn of_model(meta: Meta) -> Meta {
+pub fn of_model(meta: Meta) -> Meta {
     let reasons = DropReason::ALL.into_iter();
     let drop_reasons = reasons.map(|reason| (reason as u32, reason.name().to_owned())).collect();
     Meta { source: Source::Model, drop_reasons, ..meta }
