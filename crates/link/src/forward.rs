@@ -52,9 +52,7 @@ struct Direction {
 /// [`Error::Refused`] when a device cannot be read.
 pub fn carry(ends: &Ends, wires: [Wire; 2], is_over: &AtomicBool) -> Result<[Ended; 2], Error> {
     let mut priority = Priority::raise();
-    let [to_server, to_client] =
-        wires.map(|wire| Direction { wire, lateness: Lateness::default(), refused: 0 });
-    let mut directions = [to_server, to_client];
+    let mut directions = wires.map(Direction::new);
     let mut buffer = vec![0; HEAD_BYTES + PACKET_BYTES_MAX];
     let [client, server] = [Side::Client, Side::Server].map(|side| &ends[side as usize]);
     while !is_over.load(Ordering::Relaxed) {
@@ -63,22 +61,84 @@ pub fn carry(ends: &Ends, wires: [Wire; 2], is_over: &AtomicBool) -> Result<[End
             directions.iter_mut().zip([(client, server), (server, client)])
         {
             took += direction.take(from, &mut buffer)?;
-            direction.give(to);
+            direction.give(to, now_ns());
         }
         let has_slept = priority.yield_now();
         if took == 0 && !has_slept {
-            wait(&directions, ends, &mut priority)?;
+            let due = directions.iter().filter_map(|direction| direction.wire.next_ns());
+            wait(due.min().unwrap_or(u64::MAX), &[client, server], &mut priority)?;
         }
     }
-    Ok(directions.map(|direction| Ended {
-        counts: direction.wire.counts(),
-        inside: direction.wire.inside(),
-        refused: direction.refused,
-        lateness: direction.lateness,
-    }))
+    Ok(directions.map(Direction::ended))
+}
+
+/// A host without a kernel of its own: a stack in this program.
+pub trait Station {
+    /// A packet arrives. Its time is not before that of an earlier packet, and may be before that of the last
+    /// [`Station::advance`].
+    fn arrive(&mut self, at_ns: u64, packet: &[u8]);
+
+    /// Everything happens that happens until then.
+    fn advance(&mut self, now_ns: u64);
+
+    /// The next packet that the host has sent, with its time.
+    fn departed(&mut self) -> Option<(u64, Packet)>;
+
+    /// When something happens next, without a packet: the time at which to call [`Station::advance`].
+    fn next_ns(&self) -> u64;
+}
+
+/// Carries packets between a device and a station until `is_over`: `wires` are those to the station and to the device.
+///
+/// # Errors
+///
+/// [`Error::Refused`] when the device cannot be read.
+pub fn carry_to_station(
+    device: &Tun,
+    station: &mut dyn Station,
+    wires: [Wire; 2],
+    is_over: &AtomicBool,
+) -> Result<[Ended; 2], Error> {
+    let mut priority = Priority::raise();
+    let [mut to_station, mut to_device] = wires.map(Direction::new);
+    let mut buffer = vec![0; HEAD_BYTES + PACKET_BYTES_MAX];
+    while !is_over.load(Ordering::Relaxed) {
+        let took = to_station.take(device, &mut buffer)?;
+        // One time for all: a packet must not enter a wire before the time of which the wire was last asked.
+        let now_ns = now_ns();
+        while let Some((due_ns, packet)) = to_station.wire.leave(now_ns) {
+            to_station.lateness.add(now_ns - due_ns);
+            station.arrive(due_ns, &packet);
+        }
+        station.advance(now_ns);
+        while let Some((at_ns, packet)) = station.departed() {
+            to_device.wire.enter(at_ns, packet);
+        }
+        to_device.give(device, now_ns);
+        let has_slept = priority.yield_now();
+        if took == 0 && !has_slept {
+            let of_wires = [&to_station, &to_device].map(|direction| direction.wire.next_ns());
+            let due_ns = of_wires.into_iter().flatten().min().unwrap_or(u64::MAX);
+            wait(due_ns.min(station.next_ns()), &[device], &mut priority)?;
+        }
+    }
+    Ok([to_station, to_device].map(Direction::ended))
 }
 
 impl Direction {
+    fn new(wire: Wire) -> Self {
+        Self { wire, lateness: Lateness::default(), refused: 0 }
+    }
+
+    fn ended(self) -> Ended {
+        Ended {
+            counts: self.wire.counts(),
+            inside: self.wire.inside(),
+            refused: self.refused,
+            lateness: self.lateness,
+        }
+    }
+
     /// Takes packets that are there, a batch at most; how many.
     fn take(&mut self, from: &Tun, buffer: &mut [u8]) -> Result<usize, Error> {
         for taken in 0..BATCH {
@@ -93,9 +153,9 @@ impl Direction {
         Ok(BATCH)
     }
 
-    /// Gives the packets that have arrived by now.
-    fn give(&mut self, to: &Tun) {
-        while let Some((due_ns, packet)) = self.wire.leave(now_ns()) {
+    /// Gives the packets that have arrived by then.
+    fn give(&mut self, to: &Tun, until_ns: u64) {
+        while let Some((due_ns, packet)) = self.wire.leave(until_ns) {
             self.lateness.add(now_ns().saturating_sub(due_ns));
             let sent = loop {
                 match to.send(&packet) {
@@ -108,14 +168,16 @@ impl Direction {
     }
 }
 
-/// Sleeps until a packet is there, or shortly before one is due.
-fn wait(directions: &[Direction; 2], ends: &Ends, priority: &mut Priority) -> Result<(), Error> {
-    let due = directions.iter().filter_map(|direction| direction.wire.next_ns()).min();
+/// Sleeps until a packet is there, or until shortly before `due_ns`.
+fn wait(due_ns: u64, devices: &[&Tun], priority: &mut Priority) -> Result<(), Error> {
     let start_ns = now_ns();
-    let left_ns = due.map_or(LOOK_NS, |due_ns| due_ns.saturating_sub(start_ns));
+    let left_ns = due_ns.saturating_sub(start_ns).min(LOOK_NS);
     let Some(sleep_ns) = left_ns.checked_sub(SPIN_NS) else { return Ok(()) };
-    let timeout = Timespec { tv_sec: 0, tv_nsec: sleep_ns.min(LOOK_NS).cast_signed() };
-    let mut fds = ends.each_ref().map(|end| PollFd::from_borrowed_fd(end.as_fd(), PollFlags::IN));
+    let timeout = Timespec { tv_sec: 0, tv_nsec: sleep_ns.cast_signed() };
+    let mut fds: Vec<PollFd<'_>> = devices
+        .iter()
+        .map(|device| PollFd::from_borrowed_fd(device.as_fd(), PollFlags::IN))
+        .collect();
     match poll(&mut fds, Some(&timeout)) {
         Ok(_) | Err(rustix::io::Errno::INTR) => {}
         Err(errno) => {

@@ -35,13 +35,14 @@ mod wire;
 
 pub use clock::now_ns;
 pub use error::{Error, SettingsError};
-pub use forward::{Ended, carry};
+pub use forward::{Ended, Station, carry, carry_to_station};
 pub use hosts::{Ends, Hosts, Side};
 pub use lateness::Lateness;
 pub use offloads::{Offload, offloads};
 pub use opportunities::Opportunities;
 pub use quantity::{Bandwidth, Bytes, Interval, Share};
 pub use settings::{Capacity, Discipline, LossModel, Reordering, Settings};
-pub use topology::{Line, Topology};
+pub use topology::{Line, Topology, with_station};
 pub use traffic::HostTraffic;
+pub use tun::Tun;
 pub use wire::{Counts, Packet, Wire};

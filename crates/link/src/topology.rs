@@ -18,6 +18,7 @@ use crate::netlink::{Device, add_address, add_route, add_token_bucket, make_pair
 use crate::processes::Processes;
 use crate::quantity::Bandwidth;
 use crate::settings::Capacity;
+use crate::tun::Tun;
 
 /// The router's, at both of its devices.
 const ROUTER: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 254);
@@ -86,6 +87,17 @@ impl Topology {
             Self::Crowd(clients) => crowd(&processes, line, clients).map(|hosts| (hosts, None)),
         }
     }
+}
+
+/// Makes one namespace with a TUN device, whose other end is the server's: a [`crate::Station`] has it.
+///
+/// # Errors
+///
+/// As [`Topology::build`].
+pub fn with_station(mtu: u32) -> Result<(Hosts, Tun), Error> {
+    let namespace = Namespace::new("client", &Arc::new(Processes::new()?))?;
+    let tun = namespace.run(move || link_end(CLIENT, mtu, false))??;
+    Ok((Hosts { clients: Vec::new(), server: namespace, _between: Vec::new() }, tun))
 }
 
 impl fmt::Display for Topology {
