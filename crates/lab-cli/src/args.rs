@@ -7,6 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use sockscope_link::{
     Bandwidth, Capacity, Discipline, Interval, LossModel, Reordering, Share, Topology,
 };
+use sockscope_live::host::Service;
 
 /// The laboratory: the commands `sockscope lab` and `sockscope vmtp`.
 #[derive(Debug, Parser)]
@@ -21,7 +22,7 @@ pub struct Arguments {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Run the experiments of classic papers on the model and check their claims.
-    Lab(Lab),
+    Lab(Box<Lab>),
     /// Serve, call, find names and store files over VMTP (RFC 1045).
     Vmtp(crate::vmtp::args::Vmtp),
 }
@@ -50,6 +51,9 @@ pub enum LabCommand {
     /// Show which functions and layers of the kernel have the CPU time of a command.
     #[command(after_help = PROFILE_EXAMPLES)]
     Profile(LabProfile),
+    /// Run a network stack of the 1980s as a host that this machine's kernel exchanges packets with.
+    #[command(after_help = HOST_EXAMPLES)]
+    Host(LabHost),
     /// Send, receive or compute: the programs of experiments, each with one line of JSON when it ends.
     Work(crate::work::args::LabWork),
 }
@@ -182,14 +186,9 @@ pub struct LabCheck {
     pub check: bool,
 }
 
-/// `sockscope lab link`.
+/// The settings of a wire between two ends.
 #[derive(Debug, Args)]
-#[command(after_help = LINK_EXAMPLES)]
-pub struct LabLink {
-    /// How the ends are connected: link, pair (Ethernet devices), router (a third host between), loopback (one host), or
-    /// crowd:N (a pair to each of N clients, all of which run the command)
-    #[arg(long, value_name = "NAME", default_value = "link")]
-    pub topology: Topology,
+pub struct WireOptions {
     /// Time from the end of a packet's transmission to its arrival, as 20ms
     #[arg(long, value_name = "TIME", default_value = "0")]
     pub delay: Interval,
@@ -233,6 +232,19 @@ pub struct LabLink {
     /// Bytes of the largest packet
     #[arg(long, value_name = "BYTES", default_value_t = 1_500, value_parser = clap::value_parser!(u32).range(576..=65_535))]
     pub mtu: u32,
+}
+
+/// `sockscope lab link`.
+#[derive(Debug, Args)]
+#[command(after_help = LINK_EXAMPLES)]
+pub struct LabLink {
+    /// How the ends are connected: link, pair (Ethernet devices), router (a third host between), loopback (one host), or
+    /// crowd:N (a pair to each of N clients, all of which run the command)
+    #[arg(long, value_name = "NAME", default_value = "link")]
+    pub topology: Topology,
+    /// The settings of its wire
+    #[command(flatten)]
+    pub wire: WireOptions,
     /// Let packets of a connection pass in groups, for speed: with a delay, a rate and a queue only
     #[arg(long)]
     pub gso: bool,
@@ -245,6 +257,73 @@ pub struct LabLink {
     /// The command; it has the address 198.18.0.1
     #[arg(last = true, required = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,
+}
+
+/// `sockscope lab host`.
+#[derive(Debug, Args)]
+pub struct LabHost {
+    /// The rules of the host's kernel: 4.2bsd, 4.2bsd-cabrera, 4.3bsd, tahoe, reno, sunos-4.0.3 or sunos-4.1
+    #[arg(long, value_name = "NAME", default_value = "4.3bsd")]
+    pub personality: String,
+    /// The host's machine: vax-11-750, sparcstation-1 or sparcstation-2, or instant, on which nothing costs time
+    #[arg(long, value_name = "NAME", default_value = "instant")]
+    pub machine: String,
+    /// What the host serves: page:PORT (HTTP: / and /BYTES) or echo:PORT (several: repeat)
+    #[arg(long, value_name = "WHAT:PORT")]
+    pub serve: Vec<Service>,
+    /// A page that the host fetches from a server at your end and prints, as 80/index.html
+    #[arg(long, value_name = "PORT/PATH", value_parser = fetched)]
+    pub fetch: Option<(u16, String)>,
+    /// Exchanges of random sizes that the host makes with an echo server at your end, and compares byte by byte: port,
+    /// number on a connection, and connections, as 7:1000 or 7:1000x20
+    #[arg(long, value_name = "PORT:N[xCONNECTIONS]", value_parser = exchanges)]
+    pub exchange: Option<(u16, u32, u32)>,
+    /// The settings of the wire to it
+    #[command(flatten)]
+    pub wire: WireOptions,
+    /// A server at your end, run by sh before the host begins; it has the address 198.18.0.1
+    #[arg(long, value_name = "COMMAND")]
+    pub server: Option<String>,
+    /// Also write what the host's own eight points saw to this folder, as a trace bundle
+    #[arg(short, long, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+    /// Write the counts and times of the wire as JSON into this file
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// The command; it has the address 198.18.0.1, and the host 198.18.0.2
+    #[arg(last = true, value_name = "COMMAND", required_unless_present_any = ["fetch", "exchange"])]
+    pub command: Vec<OsString>,
+}
+
+const HOST_EXAMPLES: &str = "\
+Examples:
+  sockscope lab host --serve page:80 -- curl -s http://198.18.0.2/
+  sockscope lab host --personality 4.2bsd --delay 20ms --loss 1% --serve page:80 -- curl -s http://198.18.0.2/100000
+  sockscope lab host --server 'python3 -m http.server 80' --fetch 80/
+  sockscope run -o kernel -- sockscope lab host -o host --serve page:80 -- curl -s http://198.18.0.2/";
+
+/// A port and a path, as `80/index.html`.
+fn fetched(text: &str) -> Result<(u16, String), String> {
+    let wrong = || format!("expected a port and a path as 80/index.html, found `{text}`");
+    let at = text.find('/').unwrap_or(text.len());
+    let port = text[..at].parse().ok().filter(|port| *port > 0).ok_or_else(wrong)?;
+    let path = if at == text.len() { "/" } else { &text[at..] };
+    match path.chars().all(|letter| letter.is_ascii_graphic()) {
+        true => Ok((port, path.to_owned())),
+        false => Err(wrong()),
+    }
+}
+
+/// A port, exchanges on each connection, and connections, as `7:1000x20`.
+fn exchanges(text: &str) -> Result<(u16, u32, u32), String> {
+    let read = || {
+        let (port, rest) = text.split_once(':')?;
+        let (count, connections) = rest.split_once('x').unwrap_or((rest, "1"));
+        let of_connections = connections.parse().ok().filter(|number| (1..=1_000).contains(number));
+        let port = port.parse().ok().filter(|port| *port > 0);
+        Some((port?, count.parse().ok()?, of_connections?))
+    };
+    read().ok_or_else(|| format!("expected PORT:N or PORT:NxCONNECTIONS, found `{text}`"))
 }
 
 const LINK_EXAMPLES: &str = "Examples:

@@ -24,7 +24,7 @@ use crate::args::{
     CheckFormat, CompareFormat, Lab, LabCheck, LabCommand, LabCompare, LabFormat, LabOn, LabRun,
 };
 use crate::experiment_ids::{LIVE, failure};
-use crate::{link, profile, work};
+use crate::{host, link, profile, work};
 
 /// Time between two lines of progress on a terminal.
 const PROGRESS_EVERY: Duration = Duration::from_millis(100);
@@ -42,6 +42,7 @@ pub fn lab(arguments: &Lab) -> Result<Outcome, Failure> {
         LabCommand::Check(arguments) => check(arguments),
         LabCommand::Link(arguments) => link::link(arguments),
         LabCommand::Compare(arguments) => compare(arguments).map(|()| Outcome::Done),
+        LabCommand::Host(arguments) => host::host(arguments),
         LabCommand::Profile(arguments) => profile::profile(arguments),
         LabCommand::Work(arguments) => work::work(arguments),
     }

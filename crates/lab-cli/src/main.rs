@@ -12,10 +12,13 @@ extern crate sockscope_program;
 
 mod args;
 mod experiment_ids;
+mod host;
 mod lab;
 mod link;
 mod profile;
+mod programs;
 mod vmtp;
+mod wire;
 mod work;
 
 use std::process::ExitCode;

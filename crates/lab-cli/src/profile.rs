@@ -12,7 +12,7 @@ use sockscope_program::signals::StopSignals;
 use sockscope_render::number::counted;
 
 use crate::args::LabProfile;
-use crate::link::exit_code;
+use crate::programs::exit_code;
 
 /// `sockscope lab profile`. Standard output belongs to the command; the profile goes to standard error.
 pub fn profile(arguments: &LabProfile) -> Result<Outcome, Failure> {

@@ -4,9 +4,10 @@
 //! [`integrated`] compares a call through layers with a call by one path, and [`profile`] shows which functions of the
 //! kernel have the CPU time of a command. Times are nanoseconds of the
 //! monotonic clock. [`kernel`] runs the experiments of the papers. Each result has
-//! the [`conditions`] of its runs.
+//! the [`conditions`] of its runs. [`host`] runs a stack of the 1980s as a host that this kernel talks with.
 
 pub mod conditions;
+pub mod host;
 pub mod integrated;
 pub mod kernel;
 pub mod profile;
