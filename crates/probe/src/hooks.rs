@@ -187,6 +187,12 @@ pub const HOOKS: &[HookEntry] = &[
     hook("so_log", "cgroup/setsockopt", "5.5", Control)
         .observes("SO_LOG, and socket options asked for")
         .without("SO_LOG and socket options asked for"),
+    hook("accept4", "cgroup/getpeername4", "5.8", Control)
+        .observes("a program has accepted a connection, and asks for its peer's address")
+        .without("slow-accept over IPv4: when a program accepts a connection"),
+    hook("accept6", "cgroup/getpeername6", "5.8", Control)
+        .observes("the same on IPv6 sockets")
+        .without("slow-accept over IPv6: when a program accepts a connection"),
     hook("in_band", "sockops", "5.10", InBand)
         .observes("puts the mark into the SYN")
         .without("--in-band on the sending side"),

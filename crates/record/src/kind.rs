@@ -205,6 +205,10 @@ pub enum Kind {
     /// device's name; 1, the name of the queueing discipline; 2, its number in `extra`, and in `detail` the inode
     /// number of its network namespace. A name is the 16 octets of `detail`, `len` and `extra`, the low ones first.
     Interface = 33,
+    /// A program has the connection whose accepting end sends this flow: `accept()` returned it, or the program asked
+    /// for the address of its peer by `getpeername()`, whichever was first. `thread`: the caller; `extra`: its
+    /// process. A call of `accept()` that asks for no address is not known.
+    Accept = 34,
 }
 
 named! {
@@ -235,6 +239,7 @@ named! {
         Loss => "Loss",
         Conversion => "Conversion",
         Interface => "Interface",
+        Accept => "Accept",
     }
 }
 

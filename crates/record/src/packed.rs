@@ -457,6 +457,17 @@ impl Record {
         }
     }
 
+    /// The process that has accepted a connection.
+    pub fn acceptor(&self) -> Option<u32> {
+        (self.kind == Kind::Accept).then_some(self.extra)
+    }
+
+    /// A record of a connection that this process has accepted.
+    #[must_use]
+    pub fn with_acceptor(self, pid: u32) -> Self {
+        self.with_words(Kind::Accept, (0, pid, 0))
+    }
+
     /// With all its times later by `shift_ns`, at most `u64::MAX`. An unknown time stays unknown.
     #[must_use]
     pub fn later_by(mut self, shift_ns: u64) -> Self {
@@ -542,6 +553,7 @@ mod tests {
             ("loss", record.loss().is_some()),
             ("conversion", record.conversion().is_some()),
             ("interface", record.interface().is_some()),
+            ("acceptor", record.acceptor().is_some()),
         ];
         all.into_iter().filter(|(_, is_some)| *is_some).map(|(name, _)| name).collect()
     }
@@ -577,6 +589,7 @@ mod tests {
             Kind::Loss => "loss",
             Kind::Conversion => "conversion",
             Kind::Interface => "interface",
+            Kind::Accept => "acceptor",
             Kind::ReceiveEnqueue | Kind::WriteCall | Kind::Wakeup | Kind::Run => return None,
         })
     }
@@ -626,6 +639,7 @@ mod tests {
                 loss with_loss,
                 conversion with_conversion,
                 interface with_interface,
+                acceptor with_acceptor,
             }
         }
 

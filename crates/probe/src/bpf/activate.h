@@ -208,6 +208,54 @@ int so_log(struct bpf_sockopt *ctx)
 	return 1;
 }
 
+/*
+ * accept() asks for the address of the connection that it returns, unless its caller wants none, as getpeername()
+ * does later (inet_getname()). The first time shows that a program has the connection. No program runs here for
+ * any other call and for any packet. The kernel holds the socket's lock meanwhile.
+ */
+static __always_inline int peer_was_asked(struct bpf_sock_addr *ctx)
+{
+	struct bpf_sock *sk = ctx->sk;
+	struct task_struct *task;
+	const struct flow_slot *slot;
+	struct told_of *told;
+	struct event *e;
+	__u32 flow;
+
+	if (!sk || ctx->protocol != IPPROTO_TCP)
+		return 1;
+	told = bpf_sk_storage_get(&told_of, sk, 0, 0);
+	if (!told || told->is_accepted)
+		return 1;
+	flow = told->flow;
+	slot = &flows[told->slot & (FLOW_SLOTS - 1)];
+	if (!(flow & 1) || slot->connection != flow / 2)
+		return 1;
+	told->is_accepted = 1;
+	e = reserve_event(EVENT_ACCEPT, is_of_others(slot));
+	if (!e)
+		return 1;
+	task = bpf_get_current_task_btf();
+	e->connection = flow / 2;
+	e->flow = flow;
+	e->pid = task->tgid;
+	e->thread = task->pid;
+	bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);
+	return 1;
+}
+
+SEC("cgroup/getpeername4")
+int accept4(struct bpf_sock_addr *ctx)
+{
+	return peer_was_asked(ctx);
+}
+
+SEC("cgroup/getpeername6")
+int accept6(struct bpf_sock_addr *ctx)
+{
+	return peer_was_asked(ctx);
+}
+
 /* The TCP socket, over IPv4 or IPv6, that an open file is, or NULL. */
 static __always_inline struct sock *tcp_socket_of(const struct bpf_iter__task_file *ctx)
 {

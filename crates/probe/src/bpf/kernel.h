@@ -400,6 +400,21 @@ struct bpf_sock {
 	__u32 state;
 	__s32 rx_queue_mapping;
 };
+struct bpf_sock_addr {
+	__u32 user_family;
+	__u32 user_ip4;
+	__u32 user_ip6[4];
+	__u32 user_port;
+	__u32 family;
+	__u32 type;
+	__u32 protocol;
+	__u32 msg_src_ip4;
+	__u32 msg_src_ip6[4];
+	union {
+		struct bpf_sock *sk;
+		__u64 : 64;
+	} __attribute__((aligned(8)));
+};
 struct bpf_sockopt {
 	union {
 		struct bpf_sock *sk;

@@ -417,6 +417,7 @@ enum event_kind {
 	EVENT_OPEN_STILL = 7, /* a logged socket is open when the recording ends */
 	EVENT_SOCKET = 8, /* a datagram socket got its first one, another size, or a peer to send to */
 	EVENT_INTERFACE = 9, /* a flow leaves its host by another queueing discipline than before */
+	EVENT_ACCEPT = 10, /* a program has the connection, and asked for its peer */
 };
 
 struct event {

@@ -205,6 +205,7 @@ static __always_inline void enter_slot(struct told_of *told, struct flow_slot *s
 		leave_slot(told);
 		told->slot = index_of(slot);
 		told->flow = flow;
+		told->is_accepted = 0;
 	}
 	__sync_fetch_and_add(&slot->endpoints, 1);
 }

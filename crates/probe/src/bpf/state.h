@@ -220,6 +220,7 @@ struct {
 struct told_of {
 	__u32 slot;
 	__u32 flow; /* 0: none */
+	__u32 is_accepted; /* TCP: that a program has it was reported */
 };
 struct {
 	__uint(type, BPF_MAP_TYPE_SK_STORAGE);

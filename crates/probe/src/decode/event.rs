@@ -42,6 +42,7 @@ impl Decoder {
             raw::EVENT_OPEN_STILL => self.open_still(event),
             raw::EVENT_SOCKET => self.socket_seen(event),
             raw::EVENT_INTERFACE => self.interface_seen(event),
+            raw::EVENT_ACCEPT => self.accepted(event),
             raw::EVENT_GONE => self.ended(event.at_ns, event.connection),
             _ => {}
         }
@@ -196,6 +197,16 @@ impl Decoder {
             let record =
                 Record { at_ns: event.at_ns, flow: FlowId(event.flow), ..Record::default() };
             self.report_in_time(record.with_interface(part));
+        }
+    }
+
+    /// A program has the connection. Of one that was open before, it is not known since when.
+    fn accepted(&mut self, event: &RawEvent) {
+        let Some(state) = self.state(event.connection) else { return };
+        if !state.info.preexisting {
+            let (at_ns, flow, thread) = (event.at_ns, FlowId(event.flow), event.thread);
+            let record = Record { at_ns, flow, thread, ..Record::default() };
+            self.report_in_time(record.with_acceptor(event.pid));
         }
     }
 

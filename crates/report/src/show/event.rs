@@ -36,6 +36,7 @@ pub(super) fn write_details(event: &Record, reasons: &DropReasons, text: &mut St
         Kind::Loss => write_loss(event, text)?,
         Kind::Conversion => write_conversion(event, text)?,
         Kind::Interface => write_interface(event, text)?,
+        Kind::Accept => write_accept(event, text)?,
     }
     write_marks(event.marks, text)
 }
@@ -118,6 +119,10 @@ fn write_interface(event: &Record, text: &mut String) -> Result {
         }
         None => Ok(()),
     }
+}
+
+fn write_accept(event: &Record, text: &mut String) -> Result {
+    write!(text, "accepted by process {} ", event.acceptor().unwrap_or(0))
 }
 
 fn write_syn_options(event: &Record, text: &mut String) -> Result {

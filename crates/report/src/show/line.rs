@@ -109,6 +109,7 @@ fn has_range(kind: Kind) -> bool {
         kind,
         Kind::SynOptions
             | Kind::Interface
+            | Kind::Accept
             | Kind::TcpState
             | Kind::SendWindow
             | Kind::SocketBuffers

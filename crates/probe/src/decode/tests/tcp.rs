@@ -972,3 +972,28 @@ fn kinds(decoder: &mut Decoder) -> Vec<(u64, Kind)> {
     let records = decoder.records().drain(..).filter(|record| !record.is_marked(marks::DERIVED));
     records.map(|record| (record.at_ns, record.kind)).collect()
 }
+
+#[test]
+fn a_program_that_accepts_a_connection_has_a_record() {
+    let event = RawEvent {
+        at_ns: 9,
+        kind: u32::from(raw::EVENT_ACCEPT),
+        connection: 1,
+        flow: 3,
+        pid: 70,
+        thread: 71,
+        ..RawEvent::default()
+    };
+    let accepted = |decoder: &mut Decoder| {
+        decoder.event(&event);
+        let records: Vec<Record> = reported(decoder).drain(..).collect();
+        let of_accept = records.iter().filter(|it| it.kind == Kind::Accept);
+        of_accept.map(|it| (it.at_ns, it.flow.0, it.thread, it.acceptor())).collect::<Vec<_>>()
+    };
+    assert_eq!(accepted(&mut opened()), [(9, 3, 71, Some(70))]);
+    // Of a connection that is not recorded, or was open before, it is not known when it was accepted.
+    assert_eq!(accepted(&mut empty()), []);
+    let mut joined = empty();
+    joined.event(&RawEvent { kind: u32::from(raw::EVENT_JOIN), flow: 3, ..open(1, 6) });
+    assert_eq!(accepted(&mut joined), []);
+}
