@@ -526,6 +526,8 @@ pub enum FindingId {
     AckStorm,
     /// Writes leave a small segment each.
     BufferMismatch,
+    /// The listening program accepts open connections late.
+    SlowAccept,
 }
 
 named! {
@@ -565,6 +567,7 @@ named! {
         SillyWindow => "silly-window",
         AckStorm => "ack-storm",
         BufferMismatch => "buffer-mismatch",
+        SlowAccept => "slow-accept",
     }
 }
 

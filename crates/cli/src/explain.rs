@@ -37,6 +37,7 @@ const PAGES: &[(&str, &str)] = pages![
     "retransmission",
     "send-buffer-limited",
     "silly-window",
+    "slow-accept",
     "slow-reader",
     "slow-service",
     "small-reads",

@@ -15,6 +15,8 @@ pub(super) struct HeldInterval {
     pub interval: Interval,
     /// The thread that kept it; 0 where none did, or where that is unknown.
     pub thread: u32,
+    /// Its process, where that may be none of those that use the connection; else 0.
+    pub process: u32,
 }
 
 /// One cause that kept data of one flow back, at times in order and disjoint.
@@ -28,7 +30,8 @@ pub(super) struct FlowHolds {
 impl FlowHolds {
     /// Of a cause that is no thread's.
     pub(super) fn of_times(id: FindingId, direction: Direction, times: &Intervals) -> Self {
-        let holds = times.iter().map(|interval| HeldInterval { interval, thread: 0 }).collect();
+        let holds =
+            times.iter().map(|interval| HeldInterval { interval, thread: 0, process: 0 }).collect();
         Self { id, direction, holds }
     }
 }
@@ -43,6 +46,7 @@ pub(crate) struct Delay {
     pub(super) index: u32,
     pub(super) interval: Interval,
     pub(super) thread: u32,
+    pub(super) process: u32,
 }
 
 impl Delay {
@@ -85,8 +89,9 @@ pub(super) fn of_requests(requests: &Requests, holds: &[FlowHolds]) -> Vec<Delay
                     (request.asked_ns..=request.ended_ns).contains(&interval.end_ns),
                     "a delay is outside of its request"
                 );
-                let delay =
-                    Delay { id: *id, direction: *direction, index, interval, thread: hold.thread };
+                let HeldInterval { thread, process, .. } = *hold;
+                let (id, direction) = (*id, *direction);
+                let delay = Delay { id, direction, index, interval, thread, process };
                 delays.extend((interval.duration_ns() > 0).then_some(delay));
             }
         }

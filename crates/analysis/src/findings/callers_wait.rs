@@ -1,5 +1,5 @@
-//! `late-wakeup`, `slow-reader` and `congestion-limited` by what they cost callers, all connections of a process
-//! together.
+//! `late-wakeup`, `slow-reader`, `slow-accept` and `congestion-limited` by what they cost callers, all connections of a
+//! process together.
 //!
 //! One finding for a cause, a process and its side: the server's for requests that wait at it, the client's for
 //! responses. The measure is the callers' wait, which is the sum of the requests of that process. One long absence
@@ -15,7 +15,7 @@ use super::caller_delay::{Delay, Delays};
 use super::head_of_line::HeadOfLine;
 use super::intervals::{Interval, Intervals};
 use super::phrasing::{self, Notes};
-use super::{congestion_limited, late_wakeup, slow_reader};
+use super::{congestion_limited, late_wakeup, slow_accept, slow_reader};
 use crate::ranges::{Range, intersection, total, union};
 use crate::{Analysis, ConnectionAnalysis, Finding, FindingId, Request, RequestId, SeenEnds};
 
@@ -33,6 +33,8 @@ const WAY_DIVISOR: u64 = 2;
 enum Party {
     Process(u32),
     Host(IpAddr),
+    /// A process that accepts connections, of which another process uses some.
+    Acceptor(u32),
 }
 
 /// A cause, and who has to change.
@@ -42,6 +44,15 @@ impl Party {
     fn of(connection: &Connection, side: Side) -> Self {
         let process = connection.processes.iter().find(|process| process.side == side);
         process.map_or_else(|| Self::Host(host(connection, side)), |one| Self::Process(one.pid))
+    }
+
+    /// Who has to change for a delay of the connection.
+    fn of_delay(connection: &Connection, delay: &Delay) -> Self {
+        match Self::of(connection, delay.side()) {
+            Self::Process(pid) if [0, pid].contains(&delay.process) => Self::Process(pid),
+            other if delay.process == 0 => other,
+            _ => Self::Acceptor(delay.process),
+        }
     }
 }
 
@@ -93,8 +104,9 @@ pub(super) fn find(analysis: &Analysis, delays: &Delays, line: &HeadOfLine) -> C
         let Some(one) = analysis.connection(*id) else { continue };
         for delay in delays {
             let side = delay.side();
-            let parties = [side, side.other()].map(|side| (side, Party::of(&one.connection, side)));
-            let party = parties[0].1;
+            let party = Party::of_delay(&one.connection, delay);
+            let other = side.other();
+            let parties = [(side, party), (other, Party::of(&one.connection, other))];
             if explained.has(delay, party, &one.connection) {
                 if delay.id == FindingId::SlowReader {
                     let Interval { start_ns, end_ns } = delay.interval;
@@ -119,7 +131,10 @@ pub(super) fn find(analysis: &Analysis, delays: &Delays, line: &HeadOfLine) -> C
         let (id, side, party) = key;
         let both_ways_ns = both_ways.get(&key).copied().unwrap_or(0);
         let sums = all_ns.get_or_insert_with(|| waits(analysis));
-        let all_ns = sums.get(&(side, party)).copied().unwrap_or(0);
+        let all_ns = match party {
+            Party::Acceptor(_) => waits_at(analysis, &waited),
+            _ => sums.get(&(side, party)).copied().unwrap_or(0),
+        };
         let group = Group { analysis, line, id, side, party, waited, both_ways_ns, all_ns };
         if let Some(finding) = group.finding() {
             found.findings.push(finding);
@@ -141,6 +156,16 @@ fn waits(analysis: &Analysis) -> BTreeMap<(Side, Party), u64> {
         }
     }
     waits
+}
+
+/// The same at the servers of these delays.
+fn waits_at(analysis: &Analysis, waited: &[Waited]) -> u64 {
+    let connections = waited.iter().filter_map(|one| analysis.connection(one.id.connection));
+    let servers: BTreeSet<SocketAddr> = connections.map(|one| one.connection.server).collect();
+    let at_servers =
+        analysis.connections.iter().filter(|one| servers.contains(&one.connection.server));
+    let requests = at_servers.flat_map(|one| &one.requests.list);
+    requests.filter_map(Request::total_ns).fold(0, u64::saturating_add)
 }
 
 /// Times for which another finding or another request has the reason.
@@ -199,13 +224,14 @@ impl<'a> Explained<'a> {
             let ns = times.map_or(0, |times| times.overlap_ns(delay.interval));
             ns.saturating_mul(2) >= delay.interval.duration_ns()
         };
-        let is_absence = delay.id == FindingId::SlowReader;
         // A thread that wants a CPU has that wait between two requests.
-        let served = if is_absence { &self.busy } else { &self.served };
+        let is_reader = delay.id == FindingId::SlowReader;
+        let served = if is_reader { &self.busy } else { &self.served };
         let served = match party {
             Party::Process(pid) => served.get(&(pid, delay.thread)),
-            Party::Host(_) => None,
+            Party::Host(_) | Party::Acceptor(_) => None,
         };
+        let is_absence = is_reader || delay.id == FindingId::SlowAccept;
         is_most(served)
             || self.line.explains(connection.id, &[(start_ns, end_ns)])
             || (is_absence && is_most(self.full.get(&connection.server)))
@@ -270,7 +296,10 @@ impl Group<'_> {
         }
         let worst_delay = self.waited.iter().filter(|one| one.id == worst.id);
         let direction = worst_delay.map(|one| one.delay.direction).next()?;
-        let who = phrasing::who(&connection.connection, self.side);
+        let who = match self.party {
+            Party::Acceptor(pid) => format!("{} (pid {pid}, which accepts)", self.side.name()),
+            _ => phrasing::who(&connection.connection, self.side),
+        };
         let of = phrasing::counted(requests.len() as u64, "request");
         let on = match connections.len() {
             1 => format!("connection {}", worst.id.connection.0),
@@ -281,6 +310,7 @@ impl Group<'_> {
             FindingId::SlowReader => {
                 format!("The {who} left data unread while it did something else")
             }
+            FindingId::SlowAccept => format!("The {who} was late to accept connections"),
             _ => format!("The congestion window held data of the {who}"),
         };
         let summary = format!(
@@ -303,7 +333,7 @@ impl Group<'_> {
             times: cost.iter().map(|one| (one.start_ns, one.end_ns)).collect(),
             summary,
             evidence: self.notes().into_evidence(),
-            fix: self.fix(&who, &connections),
+            fix: self.fix(&who, &connection.connection, &connections),
         })
     }
 
@@ -348,6 +378,7 @@ impl Group<'_> {
                 is(self.both_ways_ns, percent) && is(waited_ns, percent / WAY_DIVISOR)
             }
             FindingId::SlowReader => is(waited_ns, slow_reader::SHARE_PERCENT_MIN),
+            FindingId::SlowAccept => is(waited_ns, slow_accept::SHARE_PERCENT_MIN),
             _ => is(waited_ns, congestion_limited::SHARE_PERCENT_MIN),
         }
     }
@@ -372,6 +403,9 @@ impl Group<'_> {
                         "data of the {sender} waits for the congestion window on connection {id}"
                     )
                 }
+                FindingId::SlowAccept => {
+                    format!("the caller waits on connection {id}, which is open and not accepted")
+                }
                 _ => format!("data of the {sender} waits to be read on connection {id}"),
             });
             notes.add(interval.end_ns, || {
@@ -383,6 +417,9 @@ impl Group<'_> {
                     FindingId::SlowReader => {
                         format!("thread {thread} did something else for {waited}")
                     }
+                    FindingId::SlowAccept => {
+                        format!("thread {thread} has accepted it: the caller waited {waited}")
+                    }
                     _ => format!("the window held it for {waited}"),
                 }
             });
@@ -390,7 +427,7 @@ impl Group<'_> {
         notes
     }
 
-    fn fix(&self, who: &str, connections: &BTreeSet<ConnectionId>) -> String {
+    fn fix(&self, who: &str, worst: &Connection, connections: &BTreeSet<ConnectionId>) -> String {
         let is_sent_again = |id: &ConnectionId| {
             let one = self.analysis.connection(*id);
             one.is_some_and(|one| one.flows.iter().any(|flow| flow.retransmitted_bytes > 0))
@@ -398,6 +435,10 @@ impl Group<'_> {
         match self.id {
             FindingId::LateWakeup => late_wakeup::fix(who),
             FindingId::SlowReader => slow_reader::fix(who),
+            FindingId::SlowAccept => {
+                let process = worst.processes.iter().find(|process| process.side == self.side);
+                slow_accept::fix(who, process.map(|process| process.comm.as_str()))
+            }
             _ => congestion_limited::fix(who, connections.iter().any(is_sent_again)),
         }
     }

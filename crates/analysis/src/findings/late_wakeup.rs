@@ -60,7 +60,7 @@ pub(super) fn holds(facts: &FlowFacts<'_>) -> FlowHolds {
     let holds = waits.filter(|wait| wait.duration_ns() >= READ_WAIT_NS_MIN).map(|wait| {
         let read = reads.partition_point(|read| read.at_ns < wait.end_ns);
         let thread = reads.get(read).map_or(0, |read| read.thread);
-        HeldInterval { interval: Interval::new(wait.start_ns, wait.end_ns), thread }
+        HeldInterval { interval: Interval::new(wait.start_ns, wait.end_ns), thread, process: 0 }
     });
     let direction = facts.view.direction;
     FlowHolds { id: FindingId::LateWakeup, direction, holds: holds.collect() }

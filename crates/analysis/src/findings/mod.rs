@@ -6,6 +6,7 @@
 //! look at all connections.
 
 mod accept_queue_full;
+mod accepts;
 mod ack_storm;
 mod acks;
 #[cfg(test)]
@@ -53,6 +54,7 @@ mod retransmission;
 mod send_buffer_limited;
 mod served_request;
 mod silly_window;
+mod slow_accept;
 mod slow_reader;
 mod slow_service;
 mod small_reads;
@@ -119,7 +121,8 @@ fn delays_of(
     if view.requests.list.is_empty() {
         return Vec::new();
     }
-    let mut holds = vec![late_wakeup::holds(facts), slow_reader::holds(facts)];
+    let mut holds =
+        vec![late_wakeup::holds(facts), slow_reader::holds(facts), slow_accept::holds(facts)];
     if view.store.connection.protocol == Protocol::Tcp && !is_queued_elsewhere {
         holds.push(congestion_limited::holds(facts));
     }

@@ -4,6 +4,7 @@ use std::num::NonZeroU32;
 
 use sockscope_record::{Point, ReaderTimes, marks};
 
+use super::accepts::accepted;
 use super::buffers::{BufferSetting, low_marks};
 use super::intervals::Interval;
 use crate::FlowStore;
@@ -17,7 +18,7 @@ pub(super) const READ_WAIT_NS_MIN: u64 = 1_000_000;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ReadWait {
     /// When the data arrived, or when the read before it took place if that left some; of a socket
-    /// with `SO_RCVLOWAT`, when there was enough to tell the reader.
+    /// with `SO_RCVLOWAT`, when there was enough to tell the reader. Not before a program accepted the connection.
     pub since_ns: u64,
     pub read_ns: u64,
     /// When the read before took place; 0 for the first one.
@@ -53,6 +54,7 @@ pub(super) fn read_waits(flow: &FlowStore, reverse: &FlowStore) -> Vec<ReadWait>
     // Since when data waits, and whether a thread was blocked for it.
     let mut waiting: Option<(u64, bool)> = None;
     let mut waits = Vec::new();
+    let mut accepted_ns = accepted(flow, reverse).map_or(0, |accepted| accepted.at_ns);
     for read in flow.at(Point::ReceiveDequeue) {
         while let Some(arrival) = arrivals.next_if(|arrival| arrival.at_ns <= read.at_ns) {
             entered = arrival.end().max(entered);
@@ -64,7 +66,10 @@ pub(super) fn read_waits(flow: &FlowStore, reverse: &FlowStore) -> Vec<ReadWait>
                 waiting = waiting.or(Some((arrival.at_ns, was_awaited)));
             }
         }
-        if let Some((since_ns, was_awaited)) = waiting
+        // Only the first read may have waited for that.
+        let since_ns = std::mem::take(&mut accepted_ns);
+        let since = waiting.map(|(arrived_ns, awaited)| (arrived_ns.max(since_ns), awaited));
+        if let Some((since_ns, was_awaited)) = since
             && read.at_ns - since_ns >= READ_WAIT_NS_MIN
         {
             // From when it last got its CPU until the read the reader had it.
@@ -176,6 +181,20 @@ mod tests {
                 format!("0ms <option extra=65554 detail={asked} | 1ms 7 +100 | 51ms 8 +100");
             assert_eq!(waits(&unknown), ["50.0 ms 0 ns"]);
         }
+    }
+
+    #[test]
+    fn the_first_read_waits_from_when_the_connection_was_accepted() {
+        let text = "10ms 7 +100 | 50ms <accept extra=8 | 60ms 8 +50 runq=15ms | 90ms 8 +50";
+        assert_eq!(waits(text), ["10.0 ms 10.0 ms", "30.0 ms 0 ns"]);
+        assert_eq!(
+            waits(&text.replace("50ms <acc", "61ms <acc")),
+            ["50.0 ms 15.0 ms", "30.0 ms 0 ns"]
+        );
+        assert_eq!(
+            waits(&text.replace("50ms <acc", "5ms <acc")),
+            ["50.0 ms 15.0 ms", "30.0 ms 0 ns"]
+        );
     }
 
     #[test]

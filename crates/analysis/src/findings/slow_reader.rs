@@ -83,7 +83,7 @@ pub(super) fn holds(facts: &FlowFacts<'_>) -> FlowHolds {
             return None;
         }
         let interval = Interval::new(wait.since_ns, wait.since_ns.saturating_add(away_ns));
-        Some(HeldInterval { interval, thread: wait.thread })
+        Some(HeldInterval { interval, thread: wait.thread, process: 0 })
     });
     let direction = facts.view.direction;
     FlowHolds { id: FindingId::SlowReader, direction, holds: holds.collect() }

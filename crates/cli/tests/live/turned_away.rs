@@ -19,6 +19,7 @@ fn root_a_full_accept_queue_is_the_servers() {
     let found = report.findings("accept-queue-full");
     assert_eq!(found.len() as u64, late, "{}", report.summary());
     assert!(report.findings("retransmission").is_empty(), "{}", report.summary());
+    assert!(report.findings("slow-accept").is_empty(), "{}", report.summary());
     for finding in found {
         assert_eq!(finding["side"], "server", "{finding}");
         let pid = format!("pid {}", facts["server_pid"]);
@@ -27,12 +28,26 @@ fn root_a_full_accept_queue_is_the_servers() {
 }
 
 #[test]
-fn root_an_accept_queue_with_room_is_silent() {
+fn root_connections_that_wait_for_accept_are_the_servers() {
     let Some(_turn) = turn::take() else { return };
     let recording = workload_recorded("turned_away.py", &["queue", "--backlog", "64"]);
-    assert_eq!(recording.facts()["late"], 0);
+    let (facts, report) = (recording.facts(), &recording.report);
+    assert_eq!(facts["late"], 0);
+    assert_eq!(report.found(), ["slow-accept"].into(), "{}", report.summary());
+    let finding = report.findings("slow-accept")[0];
+    assert_eq!((&finding["side"], &finding["count"]), (&"server".into(), &facts["answered"]));
+    let pid = format!("pid {}", facts["server_pid"]);
+    assert!(text(&finding["summary"]).contains(&pid), "{finding}");
+}
+
+#[test]
+fn root_a_server_that_accepts_at_once_is_silent() {
+    let Some(_turn) = turn::take() else { return };
+    let queue = ["queue", "--backlog", "64", "--away-ms", "0"];
+    let recording = workload_recorded("turned_away.py", &queue);
     let report = &recording.report;
-    assert!(report.findings("accept-queue-full").is_empty(), "{}", report.summary());
+    assert!(recording.facts()["answered"] != 0, "{}", report.summary());
+    assert!(report.found().is_empty(), "{}", report.summary());
 }
 
 #[test]
