@@ -209,6 +209,9 @@ pub enum Kind {
     /// for the address of its peer by `getpeername()`, whichever was first. `thread`: the caller; `extra`: its
     /// process. A call of `accept()` that asks for no address is not known.
     Accept = 34,
+    /// The end that sends this flow offers windows of 65,535 bytes at most (RFC 7323 §2), said when it becomes
+    /// ESTABLISHED. `code`: a [`WindowScale`](crate::WindowScale). An end that scales its windows has none.
+    WindowScale = 35,
 }
 
 named! {
@@ -240,6 +243,7 @@ named! {
         Conversion => "Conversion",
         Interface => "Interface",
         Accept => "Accept",
+        WindowScale => "WindowScale",
     }
 }
 

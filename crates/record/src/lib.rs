@@ -32,7 +32,7 @@ pub use loss::{LossCounts, PointCost};
 pub use packed::{
     BufferSize, Congestion, Conversion, InterfacePart, Loss, PacketDrop, ReaderTimes,
     Retransmission, SegmentHeader, SendWindow, SocketBuffers, SocketOption, StateChange,
-    Transaction,
+    Transaction, WindowScale,
 };
 pub use plural::counted;
 pub use record::Record;

@@ -27,6 +27,18 @@ pub enum InterfacePart {
     },
 }
 
+/// Why an end offers windows of 65,535 bytes at most.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum WindowScale {
+    /// Its host does not offer the option in a SYN.
+    NotOffered = 0,
+    /// The other end offered the option, and none arrived from this end.
+    NotReceived = 1,
+    /// Its SYN had the option with a shift of 0: its receive buffer was that small then.
+    Unshifted = 2,
+}
+
 /// What the header of a TCP segment says at points 3 to 6.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SegmentHeader {
@@ -468,6 +480,22 @@ impl Record {
         self.with_words(Kind::Accept, (0, pid, 0))
     }
 
+    /// Why an end does not scale its windows.
+    pub fn window_scale(&self) -> Option<WindowScale> {
+        let scale = match self.code {
+            0 => WindowScale::NotOffered,
+            1 => WindowScale::NotReceived,
+            _ => WindowScale::Unshifted,
+        };
+        (self.kind == Kind::WindowScale).then_some(scale)
+    }
+
+    /// A record of an end that does not scale its windows.
+    #[must_use]
+    pub fn with_window_scale(self, scale: WindowScale) -> Self {
+        self.with_words(Kind::WindowScale, (0, 0, scale as u8))
+    }
+
     /// With all its times later by `shift_ns`, at most `u64::MAX`. An unknown time stays unknown.
     #[must_use]
     pub fn later_by(mut self, shift_ns: u64) -> Self {
@@ -554,6 +582,7 @@ mod tests {
             ("conversion", record.conversion().is_some()),
             ("interface", record.interface().is_some()),
             ("acceptor", record.acceptor().is_some()),
+            ("window_scale", record.window_scale().is_some()),
         ];
         all.into_iter().filter(|(_, is_some)| *is_some).map(|(name, _)| name).collect()
     }
@@ -590,6 +619,7 @@ mod tests {
             Kind::Conversion => "conversion",
             Kind::Interface => "interface",
             Kind::Accept => "acceptor",
+            Kind::WindowScale => "window_scale",
             Kind::ReceiveEnqueue | Kind::WriteCall | Kind::Wakeup | Kind::Run => return None,
         })
     }
@@ -640,6 +670,7 @@ mod tests {
                 conversion with_conversion,
                 interface with_interface,
                 acceptor with_acceptor,
+                window_scale with_window_scale,
             }
         }
 

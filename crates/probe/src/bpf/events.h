@@ -177,6 +177,16 @@ int BPF_PROG(drop, struct sk_buff *skb, void *location, enum skb_drop_reason rea
 	return 0;
 }
 
+/* Bits of enum window_scaling. */
+static __always_inline __u32 window_scaling(const struct sock *sk)
+{
+	const struct net *net = FIELD(sk, __sk_common.skc_net.net);
+	struct tcp_sock *tp = KERNEL_CAST(tcp_sock, sk);
+	__u32 scaling = FIELD_BITS(tp, rx_opt.wscale_ok) ? SCALING_AGREED : 0;
+
+	return FIELD(net, ipv4.sysctl_tcp_window_scaling) ? scaling | SCALING_OFFERED : scaling;
+}
+
 SEC("tp_btf/inet_sock_set_state")
 int BPF_PROG(state, const struct sock *sk, const int old_state, const int new_state)
 {
@@ -218,6 +228,8 @@ int BPF_PROG(state, const struct sock *sk, const int old_state, const int new_st
 		name_flow(e, slot, &k);
 		e->old_state = old_state;
 		e->new_state = new_state;
+		if (new_state == TCP_ESTABLISHED)
+			e->number = window_scaling(sk);
 		bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);
 	}
 	if (new_state == TCP_CLOSE && !slot->endpoints)

@@ -125,6 +125,7 @@ struct ns_common {
 	unsigned int inum;
 };
 struct netns_ipv4 {
+	u8 sysctl_tcp_window_scaling;
 	int sysctl_tcp_limit_output_bytes;
 	int sysctl_tcp_rmem[3];
 };
@@ -253,6 +254,7 @@ struct inet_connection_sock {
 };
 
 struct tcp_options_received {
+	u16 wscale_ok : 1;
 	u16 snd_wscale : 4;
 	u16 rcv_wscale : 4;
 };

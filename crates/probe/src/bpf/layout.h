@@ -420,6 +420,12 @@ enum event_kind {
 	EVENT_ACCEPT = 10, /* a program has the connection, and asked for its peer */
 };
 
+/* Whether the ends of a connection offered to scale their windows (RFC 7323), as one of them knows it. */
+enum window_scaling {
+	SCALING_AGREED = 1,  /* both SYNs had the option */
+	SCALING_OFFERED = 2, /* this end's host offers it now (net.ipv4.tcp_window_scaling) */
+};
+
 struct event {
 	__u64 at_ns;
 	__u32 kind;
@@ -437,7 +443,8 @@ struct event {
 	__u32 pid;
 	__u32 thread;
 	char comm[16];	/* INTERFACE: name of the device */
-	__u32 number;	/* SOCKET: its number in reads, 0 if it only sent so far; INTERFACE: its index */
+	__u32 number;	/* SOCKET: its number in reads, 0 if it only sent so far; INTERFACE: its index;
+			 * STATE of ESTABLISHED: enum window_scaling */
 	__u32 userlocks;
 	__u32 sndbuf;
 	__u32 rcvbuf;

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use sockscope_record::{
-    Connection, FlowId, InterfacePart, Process, Protocol, Record, Side, StateChange,
+    Connection, FlowId, InterfacePart, Process, Protocol, Record, Side, StateChange, WindowScale,
 };
 
 use super::decoder::Decoder;
@@ -150,6 +150,26 @@ impl Decoder {
         self.note_buffers(event);
         if event.new_state == TCP_ESTABLISHED {
             self.note_inherited(event);
+            self.note_scaling(event);
+        }
+    }
+
+    /// The ends that do not scale their windows; what is usual has no record.
+    fn note_scaling(&mut self, event: &RawEvent) {
+        let is = |bit: u8| event.number & u32::from(bit) != 0;
+        let peer = event.flow ^ 1;
+        let unscaled = if is(raw::SCALING_AGREED) {
+            let shifts = [(event.flow, event.rcv_wscale), (peer, event.snd_wscale)];
+            let zeros = shifts.into_iter().filter(|(_, shift)| *shift == 0);
+            zeros.map(|(flow, _)| (flow, WindowScale::Unshifted)).collect()
+        } else if is(raw::SCALING_OFFERED) {
+            vec![(peer, WindowScale::NotReceived)]
+        } else {
+            vec![(event.flow, WindowScale::NotOffered)]
+        };
+        for (flow, scale) in unscaled {
+            let record = Record { at_ns: event.at_ns, flow: FlowId(flow), ..Record::default() };
+            self.report_in_time(record.with_window_scale(scale));
         }
     }
 

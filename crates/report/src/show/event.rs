@@ -4,8 +4,8 @@ use std::fmt::{Result, Write};
 
 use sockscope_analysis::DropReasons;
 use sockscope_record::{
-    BufferSize, Hold, InterfacePart, Kind, Record, SocketBuffers, SocketOption, counted, marks,
-    tcp_flags,
+    BufferSize, Hold, InterfacePart, Kind, Record, SocketBuffers, SocketOption, WindowScale,
+    counted, marks, tcp_flags,
 };
 
 use super::names::{congestion_state_name, errno_name, option_name, tcp_state_name};
@@ -37,6 +37,7 @@ pub(super) fn write_details(event: &Record, reasons: &DropReasons, text: &mut St
         Kind::Conversion => write_conversion(event, text)?,
         Kind::Interface => write_interface(event, text)?,
         Kind::Accept => write_accept(event, text)?,
+        Kind::WindowScale => write_window_scale(event, text)?,
     }
     write_marks(event.marks, text)
 }
@@ -123,6 +124,15 @@ fn write_interface(event: &Record, text: &mut String) -> Result {
 
 fn write_accept(event: &Record, text: &mut String) -> Result {
     write!(text, "accepted by process {} ", event.acceptor().unwrap_or(0))
+}
+
+fn write_window_scale(event: &Record, text: &mut String) -> Result {
+    let why = match event.window_scale() {
+        Some(WindowScale::NotOffered) => "its host does not offer window scaling",
+        Some(WindowScale::NotReceived) => "no window scale option arrived from it",
+        _ => "its windows have a scale of 0",
+    };
+    write!(text, "{why} ")
 }
 
 fn write_syn_options(event: &Record, text: &mut String) -> Result {

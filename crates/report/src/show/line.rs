@@ -110,6 +110,7 @@ fn has_range(kind: Kind) -> bool {
         Kind::SynOptions
             | Kind::Interface
             | Kind::Accept
+            | Kind::WindowScale
             | Kind::TcpState
             | Kind::SendWindow
             | Kind::SocketBuffers

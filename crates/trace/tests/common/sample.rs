@@ -44,8 +44,8 @@ pub fn records() -> Vec<Record> {
         })
     });
     // The kinds of the first release: later ones are not in the samples that are kept.
-    use Kind::{Accept, BlocksAgain, Conversion, Interface, SynOptions, Transaction};
-    let later = [Transaction, BlocksAgain, SynOptions, Conversion, Interface, Accept];
+    use Kind::{Accept, BlocksAgain, Conversion, Interface, SynOptions, Transaction, WindowScale};
+    let later = [Transaction, BlocksAgain, SynOptions, Conversion, Interface, Accept, WindowScale];
     let kinds = Kind::ALL.iter().filter(move |kind| !later.contains(kind));
     let events = kinds.skip(Point::ALL.len()).zip(1..).map(|(kind, number)| Record {
         at_ns: 50_000_000 + number,

@@ -997,3 +997,23 @@ fn a_program_that_accepts_a_connection_has_a_record() {
     joined.event(&RawEvent { kind: u32::from(raw::EVENT_JOIN), flow: 3, ..open(1, 6) });
     assert_eq!(accepted(&mut joined), []);
 }
+
+#[test]
+fn an_end_that_does_not_scale_its_windows_has_a_record() {
+    let scales = |number, rcv_wscale, snd_wscale| {
+        let mut decoder = empty();
+        decoder.event(&open(1, 6));
+        let established = state(2, 1, 1000, 5000);
+        decoder.event(&RawEvent { number, rcv_wscale, snd_wscale, ..established });
+        let records: Vec<Record> = reported(&mut decoder).drain(..).collect();
+        let of_scale = records.iter().filter_map(|it| Some((it.flow.0, it.window_scale()?)));
+        of_scale.collect::<Vec<_>>()
+    };
+    use sockscope_record::WindowScale::{NotOffered, NotReceived, Unshifted};
+    let (agreed, offered) = (u32::from(raw::SCALING_AGREED), u32::from(raw::SCALING_OFFERED));
+    assert_eq!(scales(agreed | offered, 7, 7), []);
+    assert_eq!(scales(agreed | offered, 0, 7), [(2, Unshifted)]);
+    assert_eq!(scales(agreed | offered, 7, 0), [(3, Unshifted)]);
+    assert_eq!(scales(offered, 0, 0), [(3, NotReceived)]);
+    assert_eq!(scales(0, 0, 0), [(2, NotOffered)]);
+}
