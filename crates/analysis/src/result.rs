@@ -528,6 +528,8 @@ pub enum FindingId {
     BufferMismatch,
     /// The listening program accepts open connections late.
     SlowAccept,
+    /// A side did not offer window scaling.
+    NoWindowScaling,
 }
 
 named! {
@@ -568,6 +570,7 @@ named! {
         AckStorm => "ack-storm",
         BufferMismatch => "buffer-mismatch",
         SlowAccept => "slow-accept",
+        NoWindowScaling => "no-window-scaling",
     }
 }
 

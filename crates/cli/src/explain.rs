@@ -31,6 +31,7 @@ const PAGES: &[(&str, &str)] = pages![
     "n-plus-one",
     "nagle-delayed-ack",
     "network-queue",
+    "no-window-scaling",
     "pacing-limited",
     "receive-window-limited",
     "reset-unread",

@@ -43,6 +43,7 @@ mod mtu_blackhole;
 mod n_plus_one;
 mod nagle_delayed_ack;
 mod network_queue;
+mod no_window_scaling;
 mod pacing_limited;
 mod phrasing;
 mod reads;
@@ -203,6 +204,8 @@ fn of_flow(
     let silly_window = silly_window::find(facts);
     let receive_window = receive_window_limited::find(facts, is_reader_slow);
     let receive_window = receive_window.filter(is_free).filter(|_| silly_window.is_none());
+    let unscaled = receive_window.as_ref().and_then(|_| no_window_scaling::find(facts));
+    let receive_window = receive_window.filter(|_| unscaled.is_none());
     let below_bdp = buffer_below_bdp::find(facts, send_buffer.is_some(), receive_window.is_some());
     let of_sender = [
         nagle_delayed_ack::find(facts),
@@ -215,7 +218,7 @@ fn of_flow(
         congestion_limited::find(facts).filter(is_free),
         retransmission::find(facts, is_queue_limited, opening),
     ];
-    let limits = [pacing, queue, send_buffer, silly_window, receive_window, below_bdp];
+    let limits = [pacing, queue, send_buffer, silly_window, unscaled, receive_window, below_bdp];
     of_sender
         .into_iter()
         .chain(reader)

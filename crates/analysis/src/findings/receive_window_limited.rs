@@ -27,7 +27,7 @@ const GROWTH_DIVISOR: u64 = 8;
 const GROWTH_ROUND_TRIPS: u64 = 4;
 
 /// The largest window without the window scale option (RFC 7323 §2.2).
-const UNSCALED_BYTES_MAX: u64 = 65_535;
+pub(super) const UNSCALED_BYTES_MAX: u64 = 65_535;
 
 pub(super) fn find(facts: &FlowFacts<'_>, is_reader_slow: bool) -> Option<Finding> {
     let is_path = facts.base_rtt_ns.is_some_and(|rtt_ns| rtt_ns >= PATH_RTT_NS_MIN);
@@ -35,11 +35,7 @@ pub(super) fn find(facts: &FlowFacts<'_>, is_reader_slow: bool) -> Option<Findin
     if is_reader_slow || !(is_path || is_set) {
         return None;
     }
-    let held = held_by(&facts.holds, Hold::Rwnd)
-        .intersect(&facts.times_in(&HELD_OR_ON_THE_PATH))
-        .without(&facts.interface.occupied)
-        .without(&growing(facts))
-        .without(&facts.doubt.sending);
+    let held = held(facts);
     let cost_ns = held.total_ns();
     if cost_ns < COST_NS_MIN || !facts.is_share_of_busy(cost_ns, SHARE_PERCENT_MIN) {
         return None;
@@ -70,8 +66,17 @@ pub(super) fn find(facts: &FlowFacts<'_>, is_reader_slow: bool) -> Option<Findin
     Some(tally.into_finding(FindingId::ReceiveWindowLimited, facts, facts.receiver(), summary, fix))
 }
 
+/// When the window kept data in the send queue, and neither the reader nor a queue has the time.
+pub(super) fn held(facts: &FlowFacts<'_>) -> Intervals {
+    held_by(&facts.holds, Hold::Rwnd)
+        .intersect(&facts.times_in(&HELD_OR_ON_THE_PATH))
+        .without(&facts.interface.occupied)
+        .without(&growing(facts))
+        .without(&facts.doubt.sending)
+}
+
 /// The send windows that were recorded, in time order: when, and their bytes.
-fn windows<'a>(facts: &FlowFacts<'a>) -> impl Iterator<Item = (u64, u64)> + use<'a> {
+pub(super) fn windows<'a>(facts: &FlowFacts<'a>) -> impl Iterator<Item = (u64, u64)> + use<'a> {
     let events = facts.view.flow().events_of(Kind::SendWindow);
     events.filter_map(|event| Some((event.at_ns, event.send_window()?.bytes)))
 }

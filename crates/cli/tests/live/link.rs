@@ -24,7 +24,16 @@ pub fn recorded(link: &[&str], program: &str, arguments: &[&str]) -> (Recording,
 
 /// The same, recorded once. Some kernels skip probes while the link's program reads from its devices.
 pub fn recorded_once(link: &[&str], program: &str, arguments: &[&str]) -> (Recording, Value) {
-    let hosts = Hosts::up(&[]);
+    recorded_between(&Hosts::up(&[]), link, program, arguments)
+}
+
+/// The same between these hosts.
+pub fn recorded_between(
+    hosts: &Hosts,
+    link: &[&str],
+    program: &str,
+    arguments: &[&str],
+) -> (Recording, Value) {
     let forward = workload("tun_link.py", &[&["--far", &hosts.name_b()], link].concat());
     let end = |role| {
         let place = ["--host", FAR, "--port", PORT, "--role", role];

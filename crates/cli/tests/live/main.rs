@@ -55,3 +55,4 @@ mod tun;
 mod turned_away;
 mod two_hosts;
 mod vmtp;
+mod window_scaling;

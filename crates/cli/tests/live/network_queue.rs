@@ -25,4 +25,5 @@ fn root_a_link_with_a_delay_and_no_queue_is_silent() {
     let (recording, _) = link::recorded_once(&link, "bulk.py", &["--bytes", "2000000"]);
     let report = &recording.report;
     assert!(report.findings("network-queue").is_empty(), "{}", report.summary());
+    assert!(report.findings("no-window-scaling").is_empty(), "{}", report.summary());
 }
