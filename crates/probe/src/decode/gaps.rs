@@ -29,10 +29,10 @@ impl Decoder {
     }
 
     /// Packets that enter the input queue are observed by a hook of their own from `at_ns` on: of those
-    /// before, none was skipped.
+    /// before, none was skipped. All other points were observed, so that no hit of them was missed for that.
     pub(crate) fn see_input_from(&mut self, at_ns: u64) {
         self.see_input(true);
-        self.missed.lost_at(at_ns, &[Point::InputEnqueue], false);
+        self.missed.unobserved_until(at_ns, Point::InputEnqueue);
     }
 
     /// Records were lost and counted between two times, counted at these points: gaps that may be due to

@@ -35,6 +35,10 @@ struct LostBy {
 impl LostBy {
     fn note(&mut self, at_ns: u64, points: &[Point]) {
         self.at_ns = self.at_ns.max(at_ns);
+        self.note_points(at_ns, points);
+    }
+
+    fn note_points(&mut self, at_ns: u64, points: &[Point]) {
         for point in points.iter().flat_map(|point| point.of_hit()) {
             let lost_ns = &mut self.of_points[point.index()];
             *lost_ns = at_ns.max(*lost_ns);
@@ -56,6 +60,11 @@ impl MissedTracker {
     /// Hits of these points were lost by `at_ns`: of any connection, or of those of others alone.
     pub(super) fn lost_at(&mut self, at_ns: u64, points: &[Point], of_others: bool) {
         self.lost[usize::from(of_others)..].iter_mut().for_each(|lost| lost.note(at_ns, points));
+    }
+
+    /// A point had no hook of its own until `at_ns`: no record of it is missing by then, and none of another point.
+    pub(super) fn unobserved_until(&mut self, at_ns: u64, point: Point) {
+        self.lost.iter_mut().for_each(|lost| lost.note_points(at_ns, &[point]));
     }
 
     /// Whether the recording had ended by `at_ns`.

@@ -1,6 +1,6 @@
 //! Datagrams: hits of UDP in, records out, every case one trace in text.
 
-use sockscope_record::Side;
+use sockscope_record::{Kind, Point, Side, marks};
 
 use super::{Decoder, Fields, check_with, empty, feed, open, reported, seen};
 use crate::layout::{RawEvent, RawRecord, constants as raw};
@@ -330,6 +330,27 @@ fn a_datagram_that_vanishes_from_a_queue_is_a_loss_until_a_later_one_has_arrived
     let expected = ["43 Loss of 1 at 31 since 11"];
     assert_eq!(missing_behind(""), expected);
     assert_eq!(missing_behind("50 queued +100 thread=7 buffer=2 udp"), expected);
+}
+
+/// The recorder attaches the hook of point 5 while datagrams pass, and decodes them later.
+#[test]
+fn a_datagram_that_vanishes_before_point_5_has_a_hook_is_a_loss_all_the_same() {
+    let mut decoder = udp();
+    let is_of_another_point = |hit: &&str| !hit.contains("input");
+    let hits = VANISHED.lines().flat_map(|line| line.split('|')).filter(is_of_another_point);
+    decoder.see_input_from(50);
+    feed(&mut decoder, &hits.collect::<Vec<_>>().join("|"));
+    let guess = reported(&mut decoder).iter().find(|record| {
+        let is_of_packet =
+            record.kind == Kind::InterfaceDequeue || record.kind == Kind::InputDequeue;
+        is_of_packet && !record.is_marked(marks::RECOGNIZED)
+    });
+    assert_eq!(guess, None);
+    decoder.detaching(90);
+    decoder.check_gaps();
+    let shown = super::shown(&mut decoder);
+    let losses: Vec<_> = shown.iter().filter(|line| line.contains("Loss")).collect();
+    assert_eq!(losses, ["43 Loss of 1 at 31 since 11"]);
 }
 
 #[test]
@@ -761,7 +782,7 @@ fn a_missed_datagram_puts_no_other_one_of_its_length_in_its_place() {
         "313 7 300+100",
     ];
     assert_eq!(shown, expected);
-    decoder.lost_between(314, 400, &[sockscope_record::Point::InterfaceEnqueue], false);
+    decoder.lost_between(314, 400, &[Point::InterfaceEnqueue], false);
     let shown = last_of(&mut decoder, "410 transmit +100 buffer=4 | 411 input +100 buffer=4");
     assert_eq!(shown, ["410 4 400+100", "411 5 400+100"], "nobody knows when it was written");
     // The buffer of the one that is missing is used again.
@@ -839,7 +860,7 @@ fn a_datagram_that_came_before_its_hook_is_not_the_one_that_had_its_buffer() {
     decoder.see_input(false);
     last_of(&mut decoder, "10 transmit +100 thread=7 buffer=1 loopback");
     // All records of buffer 1 behind that are missed; the hook of point 5 is attached behind 30.
-    decoder.lost_between(11, 20, &[sockscope_record::Point::InputDequeue], false);
+    decoder.lost_between(11, 20, &[Point::InputDequeue], false);
     decoder.see_input_from(31);
     let shown = last_of(
         &mut decoder,
@@ -850,7 +871,6 @@ fn a_datagram_that_came_before_its_hook_is_not_the_one_that_had_its_buffer() {
 
 #[test]
 fn only_what_each_point_recognized_is_told_as_recognized() {
-    use sockscope_record::{Point, marks};
     let reported = |hits: &str| {
         let mut decoder = udp();
         feed(&mut decoder, hits);
