@@ -46,12 +46,14 @@ impl Decoder {
     ) {
         let unknown = &mut self.unknown_positions[usize::from(of_others)..];
         unknown.iter_mut().for_each(|positions| positions.add(since_ns, until_ns));
+        self.missed.counted_between(since_ns, until_ns, of_others);
         self.missed.lost_at(until_ns, points, of_others);
     }
 
-    /// The kernel ran no probe for hits of these points, by then. The analysis takes positions for
+    /// The kernel ran no probe for hits of these points between two times. The analysis takes positions for
     /// unknown where they are so many that 2 GiB may have passed.
-    pub(crate) fn interrupted(&mut self, until_ns: u64, points: &[Point]) {
+    pub(crate) fn interrupted(&mut self, since_ns: u64, until_ns: u64, points: &[Point]) {
+        self.missed.counted_between(since_ns, until_ns, false);
         self.missed.lost_at(until_ns, points, false);
     }
 

@@ -9,6 +9,7 @@ use sockscope_record::{Loss, LossCounts, Point, Record, marks};
 
 use super::flow_state::ConnectionState;
 use super::in_transit::Unseen;
+use super::intervals::Intervals;
 use super::udp::Skipped;
 use super::unknown_positions::MissedUntil;
 
@@ -19,6 +20,8 @@ pub(super) struct MissedTracker {
     pub(super) until_ns: Option<u64>,
     /// By when hits were lost, of any connection, and of those of others.
     lost: [LostBy; 2],
+    /// The same in intervals, but for hits that were not placed.
+    counted: [Intervals; 2],
     /// Connections with bytes that are proven and not yet checked.
     pub(super) moved: Vec<u32>,
     pub(super) found: LossCounts,
@@ -60,6 +63,12 @@ impl MissedTracker {
     /// Hits of these points were lost by `at_ns`: of any connection, or of those of others alone.
     pub(super) fn lost_at(&mut self, at_ns: u64, points: &[Point], of_others: bool) {
         self.lost[usize::from(of_others)..].iter_mut().for_each(|lost| lost.note(at_ns, points));
+    }
+
+    /// Losses between these times are counted: of any connection, or of those of others alone.
+    pub(super) fn counted_between(&mut self, since_ns: u64, until_ns: u64, of_others: bool) {
+        let counted = &mut self.counted[usize::from(of_others)..];
+        counted.iter_mut().for_each(|intervals| intervals.add(since_ns, until_ns));
     }
 
     /// A point had no hook of its own until `at_ns`: no record of it is missing by then, and none of another point.
@@ -111,7 +120,8 @@ impl MissedTracker {
         }
     }
 
-    /// Datagrams have passed their next points unseen, or were dropped unseen.
+    /// Datagrams have passed their next points unseen, or were dropped unseen. This may become known long after: a loss
+    /// that was counted meanwhile explains it only where it has a part of that time.
     pub(super) fn vanished(
         &mut self,
         unseen: &mut Vec<Unseen>,
@@ -120,9 +130,12 @@ impl MissedTracker {
     ) {
         let attached_ns = self.attached_ns;
         for times in unseen.drain(..).filter(|times| times.0 >= attached_ns) {
-            let found = self.found(None, 1, times, of_others);
+            if self.counted[usize::from(of_others)].touch(times.0, times.1) {
+                continue;
+            }
+            let loss = self.count(None, 1, times, of_others);
             // Of datagrams alone: of a stream nothing is missing.
-            out.extend(found.map(|loss| Record { marks: loss.marks | marks::DERIVED, ..loss }));
+            out.push(Record { marks: loss.marks | marks::DERIVED, ..loss });
         }
     }
 
@@ -135,14 +148,22 @@ impl MissedTracker {
         times: (u64, u64),
         of_others: bool,
     ) -> Option<Record> {
-        let (since_ns, at_ns) = times;
         let of_point = |point: Point| self.missed_until(of_others)[point.index()];
-        if is_explained(since_ns, point.map_or(self.lost_until_ns(of_others), of_point)) {
-            return None;
-        }
+        let lost_until_ns = point.map_or(self.lost_until_ns(of_others), of_point);
+        let is_news = !is_explained(times.0, lost_until_ns);
+        is_news.then(|| self.count(point, count, times, of_others))
+    }
+
+    fn count(
+        &mut self,
+        point: Option<Point>,
+        count: u64,
+        (since_ns, at_ns): (u64, u64),
+        of_others: bool,
+    ) -> Record {
         self.found.add(point, count);
         let record = Record { at_ns, marks: mark_of(of_others), ..Record::default() };
-        Some(record.with_loss(Loss::new(point, count, since_ns.min(at_ns))))
+        record.with_loss(Loss::new(point, count, since_ns.min(at_ns)))
     }
 }
 

@@ -22,6 +22,7 @@ mod gso;
 mod hit;
 mod in_transit;
 mod incoming;
+mod intervals;
 mod missed;
 mod options;
 mod path;

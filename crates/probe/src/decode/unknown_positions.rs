@@ -3,15 +3,14 @@
 //! A sequence number shows a position only to within 4 GiB. Where 2 GiB of a connection may have passed
 //! since its last placed hit, a hit is not placed: it is counted as missed at its point, in an interval.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
 use sockscope_record::{Loss, LossCounts, Point, Record, marks};
 
+use super::intervals::Intervals;
+
 /// No connection carries 2 GiB, within which a position is unique, in this time: that is 107 GB/s.
 const UNSEEN_NS_MAX: u64 = 20_000_000;
-
-/// Intervals remembered in which hits were missed, at most; older ones become one.
-const INTERVALS_MAX: usize = 4_096;
 
 /// By when hits of each point were last missed; 0 for never.
 pub(super) type MissedUntil = [u64; 8];
@@ -19,8 +18,7 @@ pub(super) type MissedUntil = [u64; 8];
 /// Times at which hits were missed, and hits that could not be placed for that.
 #[derive(Default)]
 pub(super) struct UnknownPositions {
-    /// In order, apart from each other.
-    intervals: VecDeque<(u64, u64)>,
+    intervals: Intervals,
     /// Hits that were not placed, by point, with the times between which they can have been.
     by_point: BTreeMap<Option<Point>, Interval>,
     counts: LossCounts,
@@ -36,31 +34,12 @@ struct Interval {
 impl UnknownPositions {
     /// Hits were missed between these times.
     pub(super) fn add(&mut self, since_ns: u64, until_ns: u64) {
-        if let Some(last) = self.intervals.back_mut()
-            && since_ns <= last.1
-        {
-            *last = (last.0.min(since_ns), last.1.max(until_ns));
-            return;
-        }
-        if self.intervals.len() == INTERVALS_MAX
-            && let Some(oldest) = self.intervals.pop_front()
-            && let Some(second) = self.intervals.front_mut()
-        {
-            second.0 = oldest.0;
-        }
-        self.intervals.push_back((since_ns, until_ns.max(since_ns)));
-        debug_assert!(self.intervals.len() <= INTERVALS_MAX);
+        self.intervals.add(since_ns, until_ns);
     }
 
     /// Whether 2 GiB of one connection may have passed unseen between two times.
     pub(super) fn may_hide_positions(&self, from_ns: u64, until_ns: u64) -> bool {
-        let mut unseen_ns = 0u64;
-        for (since, until) in self.intervals.iter().rev().take_while(|(_, until)| *until > from_ns)
-        {
-            let inside = (*until).min(until_ns).saturating_sub((*since).max(from_ns));
-            unseen_ns = unseen_ns.saturating_add(inside);
-        }
-        unseen_ns >= UNSEEN_NS_MAX
+        self.intervals.within_ns(from_ns, until_ns) >= UNSEEN_NS_MAX
     }
 
     /// A hit of this point could not be placed.

@@ -157,7 +157,8 @@ impl LossMeter {
             }
         }
         if losses.missed.interrupted.total() > 0 {
-            decoder.interrupted(losses.until_ns, &losses.interrupted_points());
+            let points = losses.interrupted_points();
+            decoder.interrupted(losses.since_ns, losses.until_ns, &points);
         }
         if losses.are_of(&ANNOUNCEMENTS) {
             decoder.mark_announcements_uncertain(losses.until_ns);

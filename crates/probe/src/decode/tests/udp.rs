@@ -332,6 +332,27 @@ fn a_datagram_that_vanishes_from_a_queue_is_a_loss_until_a_later_one_has_arrived
     assert_eq!(missing_behind("50 queued +100 thread=7 buffer=2 udp"), expected);
 }
 
+/// The second datagram of [`VANISHED`] has gone between 11 and 43, which is reported at the end.
+#[test]
+fn a_datagram_that_vanishes_is_explained_by_losses_of_that_time_alone() {
+    let losses = |since_ns, until_ns, is_interrupted: bool| {
+        let mut decoder = udp();
+        feed(&mut decoder, VANISHED);
+        if is_interrupted {
+            decoder.interrupted(since_ns, until_ns, &[Point::InterfaceDequeue]);
+        } else {
+            decoder.lost_between(since_ns, until_ns, &[Point::InterfaceDequeue], false);
+        }
+        decoder.detaching(90);
+        decoder.check_gaps();
+        decoder.take_gaps().total()
+    };
+    for is_interrupted in [false, true] {
+        assert_eq!(losses(30, 80, is_interrupted), 0);
+        assert_eq!(losses(60, 80, is_interrupted), 1);
+    }
+}
+
 /// The recorder attaches the hook of point 5 while datagrams pass, and decodes them later.
 #[test]
 fn a_datagram_that_vanishes_before_point_5_has_a_hook_is_a_loss_all_the_same() {
@@ -782,7 +803,7 @@ fn a_missed_datagram_puts_no_other_one_of_its_length_in_its_place() {
         "313 7 300+100",
     ];
     assert_eq!(shown, expected);
-    decoder.lost_between(314, 400, &[Point::InterfaceEnqueue], false);
+    decoder.lost_between(201, 400, &[Point::InterfaceEnqueue], false);
     let shown = last_of(&mut decoder, "410 transmit +100 buffer=4 | 411 input +100 buffer=4");
     assert_eq!(shown, ["410 4 400+100", "411 5 400+100"], "nobody knows when it was written");
     // The buffer of the one that is missing is used again.
@@ -836,7 +857,7 @@ fn what_may_have_been_dropped_unseen_does_not_enter_a_queue_with_the_next_one() 
     let mut decoder = udp();
     last_of(&mut decoder, "1 receive +100 buffer=9 | 2 ready +100 socket=1 buffer=9");
     last_of(&mut decoder, "10 receive +100 buffer=1");
-    decoder.interrupted(15, &[]);
+    decoder.interrupted(12, 15, &[]);
     let shown = last_of(&mut decoder, "20 receive +100 buffer=2 | 21 ready +100 socket=1 buffer=2");
     assert_eq!(shown, ["20 5d 6 200+100", "21 7 200+100"]);
 }
