@@ -141,7 +141,7 @@ impl Decoder {
             return;
         }
         if !state.is_placed(&head, unknown_positions, point) {
-            self.missed.lost_at(head.at_ns, point.as_slice(), of_others);
+            self.missed.unplaced(head.at_ns, point, of_others);
             return;
         }
         let enters_at_once = !self.sees_input && head.marks & raw::MARK_LOOPBACK != 0;
@@ -151,7 +151,7 @@ impl Decoder {
             threads: &mut self.threads,
             scheduler_offset_ns: self.scheduler_offset_ns,
             enters_at_once,
-            lost_until_ns: self.missed.lost_until_ns(of_others),
+            lost_until_ns: self.missed.lost_until_ns(of_others, head.at_ns),
             is_passed_over: false,
             has_no_position: false,
         };

@@ -46,15 +46,13 @@ impl Decoder {
     ) {
         let unknown = &mut self.unknown_positions[usize::from(of_others)..];
         unknown.iter_mut().for_each(|positions| positions.add(since_ns, until_ns));
-        self.missed.counted_between(since_ns, until_ns, of_others);
-        self.missed.lost_at(until_ns, points, of_others);
+        self.missed.lost_between((since_ns, until_ns), points, of_others);
     }
 
     /// The kernel ran no probe for hits of these points between two times. The analysis takes positions for
     /// unknown where they are so many that 2 GiB may have passed.
     pub(crate) fn interrupted(&mut self, since_ns: u64, until_ns: u64, points: &[Point]) {
-        self.missed.counted_between(since_ns, until_ns, false);
-        self.missed.lost_at(until_ns, points, false);
+        self.missed.lost_between((since_ns, until_ns), points, false);
     }
 
     /// Hits that could not be placed, since the last call.

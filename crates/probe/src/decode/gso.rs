@@ -48,7 +48,7 @@ impl Decoder {
                 threads: &mut self.threads,
                 scheduler_offset_ns: self.scheduler_offset_ns,
                 enters_at_once: !self.sees_input && head.is_marked(raw::MARK_LOOPBACK),
-                lost_until_ns: self.missed.lost_until_ns(state.of_others),
+                lost_until_ns: self.missed.lost_until_ns(state.of_others, head.at_ns),
                 is_passed_over: false,
                 has_no_position: false,
             };

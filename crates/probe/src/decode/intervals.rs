@@ -38,6 +38,12 @@ impl Intervals {
         })
     }
 
+    /// The end of the last interval that had begun by then; 0 if none had.
+    pub(super) fn until_ns(&self, at_ns: u64) -> u64 {
+        let begun = self.0.iter().rfind(|(since, _)| *since <= at_ns);
+        begun.map_or(0, |(_, until)| *until)
+    }
+
     /// Whether an interval has a part of the time between two times.
     pub(super) fn touch(&self, from_ns: u64, until_ns: u64) -> bool {
         let mut later = self.0.iter().rev().take_while(|(_, until)| *until >= from_ns);
@@ -57,6 +63,7 @@ mod tests {
         }
         assert_eq!(intervals.0, [(10, 30), (40, 50)]);
         assert_eq!([intervals.within_ns(0, 60), intervals.within_ns(15, 45)], [30, 20]);
+        assert_eq!([9, 10, 35, 40].map(|at_ns| intervals.until_ns(at_ns)), [0, 30, 30, 50]);
         let touched = [(0, 9), (0, 10), (31, 39), (30, 39), (31, 40), (51, 60)];
         let touched = touched.map(|(from, until)| intervals.touch(from, until));
         assert_eq!(touched, [false, true, false, true, true, false]);

@@ -18,62 +18,69 @@ use super::unknown_positions::MissedUntil;
 pub(super) struct MissedTracker {
     pub(super) attached_ns: u64,
     pub(super) until_ns: Option<u64>,
-    /// By when hits were lost, of any connection, and of those of others.
-    lost: [LostBy; 2],
-    /// The same in intervals, but for hits that were not placed.
-    counted: [Intervals; 2],
+    /// When hits were lost, of any connection, and of those of others.
+    lost: [Lost; 2],
     /// Connections with bytes that are proven and not yet checked.
     pub(super) moved: Vec<u32>,
     pub(super) found: LossCounts,
 }
 
-/// By when hits were lost and counted; 0 for never.
+/// When hits were lost and counted.
 #[derive(Default)]
-struct LostBy {
-    at_ns: u64,
-    /// The same of the hits that record each point.
+struct Lost {
+    between: Intervals,
+    /// The last one that could not be placed; 0 for none.
+    unplaced_ns: u64,
+    /// By when hits that record each point were lost; 0 for never.
     of_points: MissedUntil,
 }
 
-impl LostBy {
-    fn note(&mut self, at_ns: u64, points: &[Point]) {
-        self.at_ns = self.at_ns.max(at_ns);
-        self.note_points(at_ns, points);
-    }
-
-    fn note_points(&mut self, at_ns: u64, points: &[Point]) {
+impl Lost {
+    fn note(&mut self, until_ns: u64, points: &[Point]) {
         for point in points.iter().flat_map(|point| point.of_hit()) {
             let lost_ns = &mut self.of_points[point.index()];
-            *lost_ns = at_ns.max(*lost_ns);
+            *lost_ns = until_ns.max(*lost_ns);
         }
     }
 }
 
 impl MissedTracker {
-    /// By when records were lost and counted that may be of such a connection; 0 if none were.
-    pub(super) fn lost_until_ns(&self, of_others: bool) -> u64 {
-        self.lost[usize::from(of_others)].at_ns
+    /// Of a hit at `at_ns`: by when hits were lost and counted that may be of its connection; 0 if none were. Losses
+    /// that began later are nothing to it, though they are known when it is decoded.
+    pub(super) fn lost_until_ns(&self, of_others: bool, at_ns: u64) -> u64 {
+        let lost = &self.lost[usize::from(of_others)];
+        lost.between.until_ns(at_ns).max(lost.unplaced_ns)
     }
 
-    /// The same of the hits that record each point.
+    /// By when hits that record each point were lost.
     pub(super) fn missed_until(&self, of_others: bool) -> &MissedUntil {
         &self.lost[usize::from(of_others)].of_points
     }
 
-    /// Hits of these points were lost by `at_ns`: of any connection, or of those of others alone.
-    pub(super) fn lost_at(&mut self, at_ns: u64, points: &[Point], of_others: bool) {
-        self.lost[usize::from(of_others)..].iter_mut().for_each(|lost| lost.note(at_ns, points));
+    /// Hits of these points were lost between two times: of any connection, or of those of others alone.
+    pub(super) fn lost_between(
+        &mut self,
+        (since_ns, until_ns): (u64, u64),
+        points: &[Point],
+        of_others: bool,
+    ) {
+        for lost in &mut self.lost[usize::from(of_others)..] {
+            lost.between.add(since_ns, until_ns);
+            lost.note(until_ns, points);
+        }
     }
 
-    /// Losses between these times are counted: of any connection, or of those of others alone.
-    pub(super) fn counted_between(&mut self, since_ns: u64, until_ns: u64, of_others: bool) {
-        let counted = &mut self.counted[usize::from(of_others)..];
-        counted.iter_mut().for_each(|intervals| intervals.add(since_ns, until_ns));
+    /// A hit of this point could not be placed.
+    pub(super) fn unplaced(&mut self, at_ns: u64, point: Option<Point>, of_others: bool) {
+        for lost in &mut self.lost[usize::from(of_others)..] {
+            lost.unplaced_ns = lost.unplaced_ns.max(at_ns);
+            lost.note(at_ns, point.as_slice());
+        }
     }
 
     /// A point had no hook of its own until `at_ns`: no record of it is missing by then, and none of another point.
     pub(super) fn unobserved_until(&mut self, at_ns: u64, point: Point) {
-        self.lost.iter_mut().for_each(|lost| lost.note_points(at_ns, &[point]));
+        self.lost.iter_mut().for_each(|lost| lost.note(at_ns, &[point]));
     }
 
     /// Whether the recording had ended by `at_ns`.
@@ -109,7 +116,7 @@ impl MissedTracker {
         out: &mut Vec<Record>,
     ) {
         // Their hits show no positions: one that was lost anywhere may look like another.
-        let lost_until_ns = self.lost_until_ns(of_others);
+        let lost_until_ns = self.lost_until_ns(of_others, at_ns);
         if skipped.since_ns < self.attached_ns || is_explained(skipped.since_ns, lost_until_ns) {
             return;
         }
@@ -130,7 +137,7 @@ impl MissedTracker {
     ) {
         let attached_ns = self.attached_ns;
         for times in unseen.drain(..).filter(|times| times.0 >= attached_ns) {
-            if self.counted[usize::from(of_others)].touch(times.0, times.1) {
+            if self.lost[usize::from(of_others)].between.touch(times.0, times.1) {
                 continue;
             }
             let loss = self.count(None, 1, times, of_others);
@@ -149,7 +156,7 @@ impl MissedTracker {
         of_others: bool,
     ) -> Option<Record> {
         let of_point = |point: Point| self.missed_until(of_others)[point.index()];
-        let lost_until_ns = point.map_or(self.lost_until_ns(of_others), of_point);
+        let lost_until_ns = point.map_or(self.lost_until_ns(of_others, times.1), of_point);
         let is_news = !is_explained(times.0, lost_until_ns);
         is_news.then(|| self.count(point, count, times, of_others))
     }

@@ -34,7 +34,7 @@ impl Decoder {
 
     /// One read from a datagram socket.
     pub(super) fn read(&mut self, head: Head, raw: &RawUdpCopy) {
-        let lost_until_ns = self.missed.lost_until_ns(true);
+        let lost_until_ns = self.missed.lost_until_ns(true, head.at_ns);
         let in_transit = self.incoming.in_transit(&self.connections, raw, lost_until_ns);
         let queue = self.sockets.of(raw.socket, head.at_ns);
         let outcome = queue.read(&Read::of(raw, in_transit));
@@ -111,7 +111,7 @@ impl Decoder {
             threads: &mut self.threads,
             scheduler_offset_ns: self.scheduler_offset_ns,
             enters_at_once: false,
-            lost_until_ns: self.missed.lost_until_ns(state.of_others),
+            lost_until_ns: self.missed.lost_until_ns(state.of_others, head.at_ns),
             is_passed_over: false,
             has_no_position: false,
         };

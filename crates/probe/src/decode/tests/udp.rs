@@ -332,24 +332,36 @@ fn a_datagram_that_vanishes_from_a_queue_is_a_loss_until_a_later_one_has_arrived
     assert_eq!(missing_behind("50 queued +100 thread=7 buffer=2 udp"), expected);
 }
 
-/// The second datagram of [`VANISHED`] has gone between 11 and 43, which is reported at the end.
+/// The second datagram of [`VANISHED`] has gone between 11 and 43. The losses are known before the hits are decoded,
+/// or behind that; what vanished is reported at the end.
 #[test]
 fn a_datagram_that_vanishes_is_explained_by_losses_of_that_time_alone() {
-    let losses = |since_ns, until_ns, is_interrupted: bool| {
+    let told = |since_ns, until_ns, is_interrupted: bool, is_known_before: bool| {
         let mut decoder = udp();
+        let lose = |decoder: &mut Decoder| {
+            let points = [Point::InterfaceDequeue];
+            if is_interrupted {
+                decoder.interrupted(since_ns, until_ns, &points);
+            } else {
+                decoder.lost_between(since_ns, until_ns, &points, false);
+            }
+        };
+        if is_known_before {
+            lose(&mut decoder);
+        }
         feed(&mut decoder, VANISHED);
-        if is_interrupted {
-            decoder.interrupted(since_ns, until_ns, &[Point::InterfaceDequeue]);
-        } else {
-            decoder.lost_between(since_ns, until_ns, &[Point::InterfaceDequeue], false);
+        if !is_known_before {
+            lose(&mut decoder);
         }
         decoder.detaching(90);
         decoder.check_gaps();
         decoder.take_gaps().total()
     };
-    for is_interrupted in [false, true] {
-        assert_eq!(losses(30, 80, is_interrupted), 0);
-        assert_eq!(losses(60, 80, is_interrupted), 1);
+    for (is_interrupted, is_known_before) in
+        [(false, false), (false, true), (true, false), (true, true)]
+    {
+        assert_eq!(told(30, 80, is_interrupted, is_known_before), 0);
+        assert_eq!(told(60, 80, is_interrupted, is_known_before), 1);
     }
 }
 
