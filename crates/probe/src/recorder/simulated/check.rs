@@ -90,8 +90,12 @@ impl<'a> Index<'a> {
                 index.by_time.insert(hit.at_ns, hit);
                 index.taken.insert((hit.flow, hit.since_ns, hit.from, hit.to));
             } else {
-                let first = index.first_missed.entry(hit.flow).or_insert(hit.at_ns);
-                *first = (*first).min(hit.at_ns);
+                // A read has the flow of the datagram that its socket got last, not always that of its own.
+                let own_flow = if hit.datagram > 0 { first_flow } else { hit.flow };
+                for flow in [hit.flow, own_flow] {
+                    let first = index.first_missed.entry(flow).or_insert(hit.at_ns);
+                    *first = (*first).min(hit.at_ns);
+                }
             }
             if hit.datagram == 0 && hit.to > hit.from {
                 index.passes.entry((hit.flow, hit.kind)).or_default().push(hit);
