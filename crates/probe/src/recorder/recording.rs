@@ -52,9 +52,10 @@ impl<S: RawSource> Recording<S> {
         let meter = LossMeter::start(&mut source, attached_ns)?;
         let mut decoder = Decoder::default();
         decoder.see_input(source.is_attached(When::Devices));
-        decoder.attached(attached_ns);
         decoder.expire_after(slot_expiry::IDLE_MAX.as_nanos() as u64);
         let started_ns = source.now_ns();
+        // From here on all that is missed is counted.
+        decoder.attached(started_ns);
         let mut recording = Self {
             source,
             decoder,

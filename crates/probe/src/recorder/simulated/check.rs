@@ -114,6 +114,11 @@ impl<'a> Index<'a> {
         self.passes.get(&(flow, kind)).map_or(&[], Vec::as_slice)
     }
 
+    /// Whether the probes or the kernel counted the hit as missed, and the recording had begun.
+    fn is_counted(&self, hit: &Hit) -> bool {
+        matches!(hit.fate, Fate::Refused | Fate::NotRun) && hit.at_ns > self.truth.counted_since_ns
+    }
+
     /// Whether the kernel skipped this hit, and a `Loss` record must have its time: bytes passed point 4 or 6 between
     /// two ends on this host, and a read shows that they did. The hits of points 3 and 5 are not asked for, as those
     /// of 4 and 6 make up for them.
@@ -189,7 +194,7 @@ fn counts(index: &Index<'_>, collected: &Collected, summary: &Summary) -> Checke
     for point in Point::ALL.into_iter().filter(|point| *point != Point::SendDequeue) {
         let of_point = |hit: &&Hit| point_of_raw(hit.kind) == Some(point);
         let hits = || index.truth.hits.iter().filter(of_point);
-        let is_missed = |hit: &&Hit| is_counted(hit);
+        let is_missed = |hit: &&Hit| index.is_counted(hit);
         let in_time = |hit: &&Hit| hit.at_ns <= index.ended_ns;
         let missed = hits().filter(is_missed).filter(in_time).count() as u64;
         let missed_late = hits().filter(is_missed).filter(|hit| !in_time(hit)).count() as u64;
@@ -217,11 +222,6 @@ fn counts(index: &Index<'_>, collected: &Collected, summary: &Summary) -> Checke
     Ok(())
 }
 
-/// Whether the probes or the kernel counted the hit as missed.
-fn is_counted(hit: &Hit) -> bool {
-    matches!(hit.fate, Fate::Refused | Fate::NotRun)
-}
-
 /// Whether the kernel skipped a hit that shows this point.
 fn is_skipped_at(hit: &Hit, point: Point) -> bool {
     let shown = point_of_raw(hit.kind).map_or(&[][..], Point::of_hit);
@@ -241,7 +241,7 @@ fn losses(index: &Index<'_>, records: &[Record]) -> Checked {
     }
     times.values_mut().for_each(|times| times.sort_unstable());
     for hit in &index.truth.hits {
-        let is_missed = is_counted(hit) || index.needs_loss(hit);
+        let is_missed = index.is_counted(hit) || index.needs_loss(hit);
         if !is_missed || hit.at_ns > index.ended_ns {
             continue;
         }

@@ -41,6 +41,8 @@ pub(super) struct Truth {
     pub(super) anchors: u64,
     /// Connections that were opened, by number, with the index of their addresses.
     pub(super) opened: Vec<(u32, u32)>,
+    /// When the recorder had read for the first time how many hits were missed: those before are not of the recording.
+    pub(super) counted_since_ns: u64,
     /// The recording ended then.
     pub(super) ended_ns: Option<u64>,
 }

@@ -203,7 +203,13 @@ impl RawSource for SimulatedSource {
     }
 
     fn interrupted(&mut self) -> Result<LossCounts, Error> {
-        self.after(5_000, 40_000, |world| Ok(world.probes.interrupted))
+        self.after(5_000, 40_000, |world| {
+            let probes = &mut world.probes;
+            if probes.truth.counted_since_ns == 0 {
+                probes.truth.counted_since_ns = probes.now_ns;
+            }
+            Ok(probes.interrupted)
+        })
     }
 
     fn counters(&mut self) -> Result<Counters, Error> {
