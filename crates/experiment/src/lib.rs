@@ -198,6 +198,43 @@ impl Experiment {
         Ok(rest)
     }
 
+    /// Leaves out these values of a parameter, as on something that does not have them. Variants and values of the
+    /// sweep that only differed in one of them are one.
+    pub fn drop_values(&mut self, name: &str, is_dropped: impl Fn(&Value) -> bool) {
+        let tables = self.variant.iter_mut().chain([&mut self.parameters]);
+        for table in tables {
+            if table.get(name).is_some_and(&is_dropped) {
+                table.remove(name);
+            }
+        }
+        if let Some(Value::Array(values)) = self.sweep.get_mut(name) {
+            values.retain(|value| !is_dropped(value));
+            if values.is_empty() {
+                self.sweep.remove(name);
+            }
+        }
+        self.variant = distinct(std::mem::take(&mut self.variant));
+    }
+
+    /// Makes a number of the file, fixed or of a variant, `most` where it is greater. What was set, and what is swept,
+    /// stays. Gives the greatest value that it replaced.
+    pub fn shorten(&mut self, name: &str, most: i64) -> Option<i64> {
+        if self.changes.iter().any(|(other, _)| other == name) {
+            return None;
+        }
+        let mut replaced = None;
+        for table in self.variant.iter_mut().chain([&mut self.parameters]) {
+            if let Some(Value::Integer(value)) =
+                table.get_mut(name).filter(|it| it.as_integer() > Some(most))
+            {
+                replaced = replaced.max(Some(*value));
+                *value = most;
+            }
+        }
+        self.variant = distinct(std::mem::take(&mut self.variant));
+        replaced
+    }
+
     /// Names of all parameters that the file gives, fixed, of variants and swept.
     pub fn parameter_names(&self) -> BTreeSet<&str> {
         let variants = self.variant.iter().flat_map(Table::keys);
@@ -485,6 +522,20 @@ mod tests {
         assert_eq!(shown(&experiment).len(), 2);
         let refused = Experiment::parse("x", &with("data_bytes = [5]")).unwrap_err().to_string();
         assert!(refused.contains("values that `data_bytes` has"), "{refused}");
+    }
+
+    #[test]
+    fn a_number_is_shortened_where_it_was_not_set() {
+        let mut experiment = Experiment::parse("x", FILE).unwrap();
+        assert_eq!(experiment.shorten("calls", 2), Some(3));
+        assert_eq!(experiment.shorten("calls", 2), None);
+        assert_eq!(experiment.shorten("data_bytes", 2), None, "it is swept");
+        assert!(experiment.cases().unwrap().iter().all(|case| case.parameters.calls == Some(2)));
+        experiment.set("calls=9").unwrap();
+        assert_eq!(experiment.shorten("calls", 2), None, "it was set");
+        let cases = experiment.cases().unwrap().len();
+        experiment.drop_values("nodelay", |value| value.as_bool() == Some(true));
+        assert_eq!(experiment.cases().unwrap().len(), cases / 2);
     }
 
     #[test]

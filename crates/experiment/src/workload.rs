@@ -42,6 +42,11 @@ impl Workload {
         }
     }
 
+    /// Whether its hosts have a protocol stack, which has a personality.
+    pub fn has_stack(self) -> bool {
+        !self.is_atm() && self != Self::VmtpCalls
+    }
+
     /// Whether it runs the ATM driver or its bus alone, on [`AtmParameters`](super::AtmParameters).
     pub(super) fn is_atm(self) -> bool {
         matches!(self, Self::AtmSend | Self::AtmLoss | Self::BusAccess)

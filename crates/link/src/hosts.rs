@@ -74,6 +74,11 @@ impl Hosts {
         }
     }
 
+    /// Hosts of clients that are not the server's.
+    pub fn clients(&self) -> usize {
+        self.clients.len()
+    }
+
     fn host(&self, side: Side) -> &Namespace {
         match side {
             Side::Client => self.clients.first().unwrap_or(&self.server),
@@ -110,7 +115,16 @@ impl Hosts {
     ///
     /// [`Error::Thread`] when the end's thread is gone.
     pub fn is_served(&self, side: Side) -> Result<bool, Error> {
-        self.host(side).run(is_served)
+        self.host(side).run(|| is_served(None))
+    }
+
+    /// The same of one port.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Thread`] when the end's thread is gone.
+    pub fn is_served_at(&self, side: Side, port: u16) -> Result<bool, Error> {
+        self.host(side).run(move || is_served(Some(port)))
     }
 }
 
@@ -129,20 +143,29 @@ fn device_drops() -> u64 {
     transmit_drops(&text, DEVICE).unwrap_or(0)
 }
 
-/// Whether a socket in this thread's namespace is a server's.
-fn is_served() -> bool {
+/// Whether a socket in this thread's namespace is a server's, at this port or at any.
+fn is_served(port: Option<u16>) -> bool {
     ["tcp", "tcp6", "udp", "udp6"].iter().any(|protocol| {
         let text = std::fs::read_to_string(format!("/proc/thread-self/net/{protocol}"));
-        has_server(&text.unwrap_or_default())
+        has_server(&text.unwrap_or_default(), port)
     })
 }
 
 /// In the form of /proc/net/tcp: a socket in state LISTEN, or of UDP one without a peer, which is in state CLOSE.
-fn has_server(text: &str) -> bool {
+/// Ports are hexadecimal.
+fn has_server(text: &str, port: Option<u16>) -> bool {
     const LISTEN: &str = "0A";
     const CLOSE: &str = "07";
-    let states = text.lines().skip(1).filter_map(|line| line.split_whitespace().nth(3));
-    states.into_iter().any(|state| [LISTEN, CLOSE].contains(&state))
+    let is_at = |local: &str| {
+        port.is_none_or(|port| {
+            local.rsplit_once(':').is_some_and(|(_, it)| it == format!("{port:04X}"))
+        })
+    };
+    text.lines().skip(1).any(|line| {
+        let mut words = line.split_whitespace().skip(1);
+        let (local, state) = (words.next(), words.nth(1));
+        local.is_some_and(is_at) && state.is_some_and(|state| [LISTEN, CLOSE].contains(&state))
+    })
 }
 
 /// In the form of /proc/net/dev: eight columns of what is received, then bytes, packets, errs and drop of what is sent.
@@ -161,9 +184,11 @@ mod tests {
         let head = "  sl  local_address rem_address   st tx_queue rx_queue\n";
         let row =
             |state| format!("{head}   0: 0100007F:1F90 00000000:0000 {state} 00000000:00000000\n");
-        let found = ["0A", "07", "01", "06"].map(|state| has_server(&row(state)));
+        let found = ["0A", "07", "01", "06"].map(|state| has_server(&row(state), None));
         assert_eq!(found, [true, true, false, false]);
-        assert!(!has_server(head) && !has_server(""));
+        assert!(!has_server(head, None) && !has_server("", None));
+        let at = [8080, 8081].map(|port| has_server(&row("0A"), Some(port)));
+        assert_eq!(at, [true, false]);
     }
 
     #[test]
