@@ -107,6 +107,36 @@ fn a_client_that_is_gone_does_not_hide_what_it_sent() {
 }
 
 #[test]
+fn a_stream_of_small_segments_is_bound_to_a_cpu() {
+    let (discard, address) = server("discard --read-bytes 64kib");
+    let sent = run(&format!(
+        "--cpu 0 send --to {address} --messages 20 --message-bytes 5000b --segment-bytes 536 --unsent-bytes 4096"
+    ));
+    assert_eq!(ended(discard)["received"]["bytes"], sent["sent"]["bytes"]);
+    let refused = work("--cpu 5000 send --to 127.0.0.1:9").output().unwrap();
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(said.contains("cannot run on CPU 5000"), "{said}");
+}
+
+#[test]
+fn each_client_of_vmtp_has_its_transactions_answered() {
+    let (serving, address) = server("transactions --response-bytes 300b");
+    let asking = run(&format!(
+        "transactions --to {address} --request-bytes 20000b --response-bytes 300b --clients 2 --for 50ms"
+    ));
+    terminate(&serving);
+    let serving = ended(serving);
+    let asked = number(&asking, "/sent/messages");
+    assert!(asked >= 2, "one of each client: {asking}");
+    assert_eq!(number(&asking, "/received/bytes"), 300 * asked);
+    // A request that was sent again is answered again from what the server keeps.
+    assert_eq!(number(&serving, "/received/messages"), asked);
+    assert_eq!(number(&serving, "/received/bytes"), 20_000 * asked);
+    assert_eq!(asking["times_ns"].as_array().map(Vec::len), Some(asked as usize));
+    assert!(number(&asking, "/packets") > asked, "a request has several packets: {asking}");
+}
+
+#[test]
 fn a_schedule_stamps_messages_and_keeps_its_times() {
     let (discard, address) = server("discard --stamped --read-bytes 100b");
     let sent = run(&format!("send --to {address} --every 2ms --messages 40 --message-bytes 150b"));

@@ -33,6 +33,9 @@ fn path(text: &str) -> Result<String, String> {
 /// `sockscope lab work`.
 #[derive(Debug, Args)]
 pub struct LabWork {
+    /// Run on this CPU alone
+    #[arg(long, value_name = "N")]
+    pub cpu: Option<u32>,
     /// The program.
     #[command(subcommand)]
     pub program: WorkProgram,
@@ -57,6 +60,8 @@ pub enum WorkProgram {
     Load(Load),
     /// Fetch a page over HTTP, with a connection for each time.
     PageClient(PageClient),
+    /// Make VMTP transactions from one or some clients for some time, or answer them.
+    Transactions(Transactions),
     /// A process of a pipeline: from standard input to standard output.
     #[command(hide = true)]
     Stage(Stage),
@@ -87,6 +92,12 @@ pub struct SocketOptions {
     /// Set TCP_NODELAY: small segments do not wait for acknowledgments
     #[arg(long)]
     pub nodelay: bool,
+    /// Largest segment, in bytes with the options of TCP (TCP_MAXSEG)
+    #[arg(long, value_name = "N")]
+    pub segment_bytes: Option<u32>,
+    /// Bytes that the kernel takes before they are sent: above, a write waits (TCP_NOTSENT_LOWAT)
+    #[arg(long, value_name = "N")]
+    pub unsent_bytes: Option<u32>,
 }
 
 /// Which end of an exchange this is.
@@ -254,6 +265,9 @@ pub struct Pipeline {
     /// CPU time of each message
     #[arg(long, value_name = "TIME", default_value = "1ms")]
     pub compute: Interval,
+    /// List when each process had each message in the result
+    #[arg(long)]
+    pub list_times: bool,
     /// The sockets.
     #[command(flatten)]
     pub socket: SocketOptions,
@@ -293,6 +307,29 @@ pub struct PageClient {
     pub socket: SocketOptions,
 }
 
+/// `sockscope lab work transactions`.
+#[derive(Debug, Clone, Copy, Args)]
+pub struct Transactions {
+    /// Which end this is.
+    #[command(flatten)]
+    pub end: End,
+    /// Bytes of a request's segment; 0: all of it is in the header
+    #[arg(long, value_name = "SIZE", default_value = "0", value_parser = string_size)]
+    pub request_bytes: Bytes,
+    /// Bytes of a response's segment, which the request asks for
+    #[arg(long, value_name = "SIZE", default_value = "0", value_parser = string_size)]
+    pub response_bytes: Bytes,
+    /// Clients, each with one transaction under way
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub clients: u32,
+    /// How long the clients ask
+    #[arg(long = "for", value_name = "TIME", default_value = "1s")]
+    pub time: Interval,
+    /// Servers that are a group, and requests to the group by multicast; without it, one server
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub members: Option<u32>,
+}
+
 /// A process of the load.
 #[derive(Debug, Args)]
 pub struct Primes {
@@ -310,6 +347,9 @@ pub struct Stage {
     /// CPU time of each message
     #[arg(long)]
     pub compute: Interval,
+    /// List when it had each message
+    #[arg(long)]
+    pub list_times: bool,
     /// The process of the pipeline, with which it ends
     #[arg(long)]
     pub parent: i32,

@@ -76,7 +76,8 @@ pub fn primes(arguments: &Primes) -> Result<Outcome, Failure> {
     Ok(Outcome::Done)
 }
 
-fn bind(cpu: u32) -> Result<(), Failure> {
+/// Binds this process to a CPU.
+pub fn bind(cpu: u32) -> Result<(), Failure> {
     let failed =
         |why: &dyn std::fmt::Display| Failure::new(format!("cannot run on CPU {cpu}: {why}"));
     if cpu as usize >= CpuSet::MAX_CPU {

@@ -14,6 +14,7 @@ mod rpc;
 mod schedule;
 mod socket;
 mod stream;
+mod transactions;
 
 use sockscope_program::failure::Failure;
 use sockscope_program::outcome::Outcome;
@@ -22,6 +23,7 @@ use args::{LabWork, WorkProgram};
 
 /// `sockscope lab work`.
 pub fn work(arguments: &LabWork) -> Result<Outcome, Failure> {
+    arguments.cpu.map_or(Ok(()), load::bind)?;
     match &arguments.program {
         WorkProgram::Discard(arguments) => stream::discard(arguments),
         WorkProgram::Send(arguments) => stream::send(arguments),
@@ -31,6 +33,7 @@ pub fn work(arguments: &LabWork) -> Result<Outcome, Failure> {
         WorkProgram::Pipeline(arguments) => pipeline::pipeline(arguments),
         WorkProgram::Load(arguments) => load::load(arguments),
         WorkProgram::PageClient(arguments) => page::page_client(arguments),
+        WorkProgram::Transactions(arguments) => transactions::transactions(arguments),
         WorkProgram::Stage(arguments) => pipeline::stage(arguments),
         WorkProgram::Primes(arguments) => load::primes(arguments),
     }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, getpid, getppid, set_parent_process_death_signal};
 use serde_json::{Value, json};
-use sockscope_link::Interval;
+use sockscope_link::{Interval, now_ns};
 use sockscope_program::failure::Failure;
 use sockscope_program::outcome::Outcome;
 use sockscope_program::signals::StopSignals;
@@ -61,12 +61,13 @@ fn start_stage(
     input: OwnedFd,
     output: OwnedFd,
 ) -> Result<Child, Failure> {
-    let words = [
+    let mut words = vec![
         "stage".to_owned(),
         format!("--message-bytes={}b", arguments.message_bytes.0),
         format!("--compute={}ns", time.0),
         format!("--parent={}", getpid()),
     ];
+    words.extend(arguments.list_times.then(|| "--list-times".to_owned()));
     start(command(&words)?.stdin(Stdio::from(input)).stdout(Stdio::from(output)))
 }
 
@@ -88,15 +89,20 @@ pub fn stage(arguments: &Stage) -> Result<Outcome, Failure> {
     let (mut input, mut output) = (copy(&io::stdin())?, copy(&io::stdout())?);
     let [mut received, mut sent] = [Traffic::default(); 2];
     let mut message = vec![0; arguments.message_bytes.0 as usize];
+    let mut times_ns = Vec::new();
     loop {
         let bytes = fill(&mut input, &mut message, &stop)?;
         if bytes == 0 {
             break;
         }
+        let had_ns = now_ns();
         received.add(bytes);
         compute(arguments.compute);
         output.write_all(&message[..bytes])?;
         sent.add(bytes);
+        if arguments.list_times {
+            times_ns.push([had_ns, now_ns()]);
+        }
     }
     let [run_ns, ready_ns] = scheduled_ns();
     let line = json!({
@@ -105,6 +111,7 @@ pub fn stage(arguments: &Stage) -> Result<Outcome, Failure> {
         "ready_ns": ready_ns,
         "received": received.json(),
         "sent": sent.json(),
+        "times_ns": times_ns,
     });
     stderr!("{line}");
     Ok(Outcome::Done)

@@ -11,6 +11,7 @@ use rustix::net::sockopt::{
 };
 use rustix::net::{AddressFamily, SocketType, bind, connect, getsockname, listen, socket};
 use serde_json::{Value, json};
+use socket2::SockRef;
 use sockscope_program::failure::Failure;
 use sockscope_program::signals::StopSignals;
 
@@ -71,6 +72,12 @@ fn made(address: SocketAddr, transport: Transport, options: SocketOptions) -> io
     }
     if options.nodelay && transport == Transport::Tcp {
         set_tcp_nodelay(&socket, true)?;
+    }
+    if transport == Transport::Tcp {
+        let of_tcp = SockRef::from(&socket);
+        // Before the connection exists, since the SYN announces it.
+        options.segment_bytes.map_or(Ok(()), |bytes| of_tcp.set_tcp_mss(bytes))?;
+        options.unsent_bytes.map_or(Ok(()), |bytes| of_tcp.set_tcp_notsent_lowat(bytes))?;
     }
     set_socket_timeout(&socket, Timeout::Recv, Some(LOOK_EVERY))?;
     Ok(socket)
