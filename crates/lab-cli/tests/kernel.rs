@@ -73,3 +73,31 @@ fn root_remote_calls_and_sends_have_a_time_each() {
         assert_eq!(count(&of["call_ns"]["n"]), 5, "{of}");
     }
 }
+
+#[test]
+fn root_connections_stages_and_groups_are_programs_of_their_own() {
+    let test = "root_connections_stages_and_groups_are_programs_of_their_own";
+    let arguments = ["si-5a", "--set", "connections=3", "--set", "total_bytes=20000"];
+    let arguments = [&arguments[..], &["--set", "socket_buffer_bytes=16384"]].concat();
+    let Some(many) =
+        ran(test, &[&arguments[..], &["--set", "interface_queue_packets=50"]].concat())
+    else {
+        return;
+    };
+    assert_eq!(count(&results(&many)[0]["bytes"]), 60_000, "{many}");
+    let group = ["pc-6b", "--set", "members=2", "--set", "request_bytes=100", "--set", "run_ms=50"];
+    let Some(group) = ran(test, &group) else { return };
+    let of_group = results(&group)[0];
+    assert!(of_group["packets_in"].as_f64() > Some(1.5), "both members answer: {group}");
+}
+
+#[test]
+fn root_the_stages_of_a_run_are_recorded() {
+    let test = "root_the_stages_of_a_run_are_recorded";
+    let arguments = ["si-4c", "--set", "pieces=3", "--set", "compute_us=1000"];
+    let Some(stage) = ran(test, &arguments) else { return };
+    let of_stage = results(&stage)[0];
+    assert_eq!(count(&of_stage["bytes"]), 3 * 32_768, "{stage}");
+    assert!(of_stage["stage_compute_us"].as_f64() >= Some(1000.0), "{stage}");
+    assert_eq!(of_stage["points_seen"].as_f64(), Some(8.0), "{stage}");
+}

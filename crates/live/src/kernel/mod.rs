@@ -1,11 +1,14 @@
 //! The experiments of the papers on this machine's kernel: the same files, the same names of results.
 //!
-//! Each run has namespaces of its own, in which the programs of `sockscope lab work` send and receive. What only the
-//! model has (machine, personality, phases of timers, costs) is left out, and a note says so.
+//! Each run has namespaces of its own, in which the programs of `sockscope lab work` send and receive. The ATM
+//! experiments run in this process, in memory. What only the model has (machine, personality, phases of timers, costs)
+//! is left out, and a note says so. So does one for each number of the file that is smaller here.
 
+mod cells;
 mod error;
 mod network;
 mod programs;
+mod recorded;
 mod run;
 mod spread;
 
@@ -18,20 +21,22 @@ use sockscope_record::counted;
 
 use crate::conditions::{Conditions, DROPPED, Disturbed, Rule, Watch, scattered};
 pub use error::KernelError;
-use programs::Programs;
+use programs::{Kind, Programs};
 use spread::Spread;
 
-/// Parameters of the model alone: they change nothing here.
-const OF_MODEL: [&str; 24] = [
+/// Parameters of the model alone: they change nothing here. The pipes between the processes of a stage hold what the
+/// kernel gives them, which is no `depth`.
+const OF_MODEL: [&str; 27] = [
     "ack_rule",
+    "bystanders",
     "client_timer_ms",
     "close_after_ms",
     "data_costs_only",
+    "depth",
     "driver_gap",
     "load_before_s",
-    "low_water_bytes",
     "machine",
-    "nagle",
+    "message_setup_cycles",
     "personality",
     "portmap",
     "probing",
@@ -40,19 +45,43 @@ const OF_MODEL: [&str; 24] = [
     "read_after_us",
     "read_delay_us",
     "reader_close_us",
+    "repair_check_cycles",
     "scheduler",
-    "send_rule",
+    "server_machine",
     "server_timer_ms",
     "so_log",
     "udp_answers",
     "udp_route_cache",
+    "variation_percent",
     "write_after_us",
 ];
-/// Results of the model alone, and of traces, which these runs do not record.
-const RESULTS_OF_MODEL: [Keep; 6] =
-    [Keep::Calls, Keep::Seconds, Keep::Wire, Keep::SystemCalls, Keep::Trace, Keep::Measures];
-/// Runs of a case, where the model makes one alone, and where it makes many to average its timers.
+/// Rules of `sosend` that no option of a socket has.
+const SEND_RULES_OF_MODEL: [&str; 4] = ["personality", "fill", "old", "cluster"];
+/// Results of the model alone.
+const RESULTS_OF_MODEL: [Keep; 5] =
+    [Keep::Calls, Keep::Seconds, Keep::Wire, Keep::SystemCalls, Keep::Trace];
+/// The greatest values here of numbers that make a run long, so that all experiments together take minutes.
+const SHORTER: [(&str, i64); 7] = [
+    ("total_bytes", 1 << 20),
+    ("write_bytes", 1 << 20),
+    ("messages", 500),
+    ("write_pause_ms", 20),
+    ("pieces", 10),
+    ("compute_us", 20_000),
+    ("run_ms", 1000),
+];
+/// Octets of a transfer whose reader pauses, and milliseconds of clients in an experiment of many cases.
+const TOTAL_BYTES_OF_PAUSES: i64 = 1 << 17;
+const RUN_MS_OF_MANY: i64 = 300;
+/// More cases than these have two runs each, or one.
+const FEW: usize = 8;
+const MANY: usize = 30;
+/// Runs of a case of few, where the model makes one alone, and where it makes many to average its timers.
 const RUNS: [u32; 2] = [3, 5];
+/// Cases of which an additional run is recorded, at most.
+const RECORDED_MAX: usize = 30;
+/// Disturbed runs of an experiment that are made again.
+const AGAIN_IN_ALL: usize = 12;
 
 /// How an experiment is run.
 #[derive(Debug, Clone, Copy)]
@@ -76,30 +105,45 @@ pub fn run(
     progress: &mut dyn FnMut(&str),
 ) -> Result<RunResult, KernelError> {
     let mut experiment = of_kernel(experiment)?;
-    experiment.repetitions = plan.runs.unwrap_or(RUNS[usize::from(experiment.repetitions > 1)]);
     let cases = experiment.cases()?;
+    let suiting = match cases.len() {
+        few if few <= FEW => RUNS[usize::from(experiment.repetitions > 1)],
+        some if some <= MANY => 2,
+        _ => 1,
+    };
+    experiment.repetitions = plan.runs.unwrap_or(suiting);
     let not_here = |reason| KernelError::NotHere { experiment: experiment.id.clone(), reason };
-    let programs: Vec<Programs> = cases
+    let works: Vec<Work> = cases
         .iter()
-        .map(|case| Programs::of(&experiment, case))
+        .map(|case| Work::of(&experiment, case))
         .collect::<Result<_, _>>()
         .map_err(not_here)?;
+    let is_recorded = records(&experiment, &works);
+    if is_recorded && !experiment.keeps(Keep::Measures) {
+        experiment.record.push(Keep::Measures);
+    }
     let watch = Watch::begin();
-    let mut runs = Runs { plan, disturbed: Vec::new(), spread: Spread::default(), late: 0 };
+    let mut runs = Runs {
+        plan,
+        is_recorded,
+        disturbed: Vec::new(),
+        spread: Spread::default(),
+        late: 0,
+        missed: 0,
+    };
     let mut results = Vec::new();
     let mut notes = Vec::new();
-    for (case, programs) in cases.into_iter().zip(programs) {
+    for (case, work) in cases.into_iter().zip(works) {
         progress(&case.words());
-        match runs.of_case(&experiment, &case, &programs)? {
+        match runs.of_case(&experiment, &case, &work)? {
             Ok(measured) => results.push(CaseResult { case, measured }),
             Err(why) => notes.push(format!("{}: {why}", case.words())),
         }
     }
-    notes.extend(runs.spread.words());
-    if runs.late > 0 {
-        let runs = counted(runs.late, "run");
-        notes.push(format!("in {runs} the wire was late by more than 5 % of its delay (p99)"));
+    if results.is_empty() && runs.disturbed.is_empty() {
+        return Err(not_here(notes.join("; ")));
     }
+    notes.extend(runs.words());
     let conditions = Conditions::of(watch.end(), plan.rule, runs.disturbed);
     notes.extend(conditions.disturbed_words());
     notes.push(conditions.others.words());
@@ -111,33 +155,87 @@ pub fn run(
     Ok(RunResult { experiment, cases: results, kernel: Some(kernel) })
 }
 
-/// The experiment without the parameters and results of the model alone.
+/// The experiment without the parameters and results of the model alone, and with shorter runs.
 fn of_kernel(experiment: &Experiment) -> Result<Experiment, KernelError> {
-    let not_here =
-        |reason: String| KernelError::NotHere { experiment: experiment.id.clone(), reason };
-    let workloads = [Workload::Discard, Workload::Send, Workload::RpcEcho];
-    if !workloads.contains(&experiment.workload) {
-        return Err(not_here(format!(
-            "no program here does the work `{}`",
-            experiment.workload.name()
-        )));
-    }
     let names = experiment.parameter_names();
     let left_out: Vec<&str> = OF_MODEL.into_iter().filter(|name| names.contains(name)).collect();
-    let left_out_words = left_out.join(", ");
+    let mut notes = vec![format!("only the model has {}", left_out.join(", "))];
+    if names.contains("send_rule") {
+        notes.push("of the rules of sosend only low-water has a counterpart".to_owned());
+    }
     let mut rest = experiment.without(&left_out, &RESULTS_OF_MODEL)?;
-    rest.set_all(&["machine=this-one", "personality=linux"])?;
-    rest.notes = vec![format!("only the model has {left_out_words}")];
+    if rest.workload == Workload::Send && !rest.keeps(Keep::Time) {
+        // A program knows the time of each call, of which the model counts the routines instead.
+        rest.record.push(Keep::Time);
+    }
+    rest.drop_values("send_rule", |value| {
+        value.as_str().is_some_and(|rule| SEND_RULES_OF_MODEL.contains(&rule))
+    });
+    let of_host = ["machine=this-one", "personality=linux"];
+    let has_stack = rest.workload.has_stack();
+    rest.set_all(if has_stack { &of_host } else { &of_host[..1] })?;
+    notes.extend(shortened(&mut rest)?);
+    rest.notes = notes;
     Ok(rest)
+}
+
+/// Makes runs shorter, and says how.
+fn shortened(experiment: &mut Experiment) -> Result<Vec<String>, KernelError> {
+    let has_pauses = experiment.parameter_names().contains("read_pause_ms");
+    let has_many = experiment.cases()?.len() > MANY;
+    let mut notes = Vec::new();
+    for (name, most) in SHORTER {
+        let most = match name {
+            "total_bytes" | "write_bytes" if has_pauses => TOTAL_BYTES_OF_PAUSES,
+            "run_ms" if has_many => RUN_MS_OF_MANY,
+            _ => most,
+        };
+        if let Some(value) = experiment.shorten(name, most) {
+            notes.push(format!("{name} is {most} in place of {value}"));
+        }
+    }
+    Ok(notes)
+}
+
+/// Whether an additional run of each case is recorded: where the experiment has numbers of traces, and of few cases.
+fn records(experiment: &Experiment, works: &[Work]) -> bool {
+    let is_of_stream = |work: &Work| matches!(work, Work::Programs(it) if matches!(it.kind, Kind::Transfer | Kind::Calls | Kind::Pipeline));
+    let is_few = works.len() <= FEW;
+    works.iter().any(is_of_stream)
+        && works.len() <= RECORDED_MAX
+        && (is_few || experiment.keeps(Keep::Measures))
+}
+
+/// What a run of a case does.
+enum Work {
+    /// Programs, in namespaces.
+    Programs(Box<Programs>),
+    /// Cells, in this process.
+    Cells(Workload),
+}
+
+impl Work {
+    fn of(experiment: &Experiment, case: &Case) -> Result<Self, String> {
+        Ok(match experiment.workload {
+            Workload::AtmSend | Workload::AtmLoss | Workload::BusAccess => {
+                Self::Cells(experiment.workload)
+            }
+            _ => Self::Programs(Box::new(Programs::of(experiment, case)?)),
+        })
+    }
 }
 
 /// The runs of all cases.
 struct Runs<'a> {
     plan: Plan<'a>,
+    /// An additional run of each case is recorded.
+    is_recorded: bool,
     disturbed: Vec<Disturbed>,
     spread: Spread,
     /// Runs whose wire was late.
     late: u64,
+    /// Records that were missed.
+    missed: u64,
 }
 
 impl Runs<'_> {
@@ -146,11 +244,14 @@ impl Runs<'_> {
         &mut self,
         experiment: &Experiment,
         case: &Case,
-        programs: &Programs,
+        work: &Work,
     ) -> Result<Result<Measurement, String>, KernelError> {
         let mut measured = Vec::new();
         for _ in 0..experiment.repetitions {
-            measured.extend(self.one(experiment, case, programs)?);
+            match self.one(experiment, case, work)? {
+                Ok(run) => measured.extend(run),
+                Err(why) => return Ok(Err(why)),
+            }
         }
         if self.plan.rule.drops {
             let values: Vec<f64> = measured.iter().map(|it| value(experiment, it)).collect();
@@ -163,52 +264,100 @@ impl Runs<'_> {
         }
         let values = measured.iter().map(|it| value(experiment, it));
         self.spread.add(values.collect());
-        match (measured.into_iter().reduce(Measurement::and), self.disturbed.last()) {
-            (Some(all), _) => Ok(Ok(all)),
-            (None, Some(last)) => Ok(Err(format!("{DROPPED} {}", last.reason))),
-            (None, None) => Ok(Err("no run".to_owned())),
+        let Some(mut all) = measured.into_iter().reduce(Measurement::and) else {
+            let last = self.disturbed.last();
+            return Ok(Err(
+                last.map_or("no run".to_owned(), |it| format!("{DROPPED} {}", it.reason))
+            ));
+        };
+        if let (true, Work::Programs(programs)) = (self.is_recorded, work) {
+            let seen = run::record(programs, self.plan.laboratory);
+            let seen = seen.map_err(|error| in_case(experiment, case, error))?;
+            self.missed += seen.missed();
+            all.measures.splice(0..0, seen.measures().unwrap_or_default());
         }
+        Ok(Ok(all))
     }
 
-    /// One run, made again while others disturb it; `None` where they did each time.
+    /// One run, made again while others disturb it; `None` where they did each time. The inner error says why the case
+    /// has no run.
     fn one(
         &mut self,
         experiment: &Experiment,
         case: &Case,
-        programs: &Programs,
-    ) -> Result<Option<Measurement>, KernelError> {
+        work: &Work,
+    ) -> Result<Result<Option<Measurement>, String>, KernelError> {
         for _ in 0..=self.plan.rule.again_max {
             let watch = Watch::begin();
-            let run = run::run(programs, self.plan.laboratory).map_err(|error| match error {
-                KernelError::Program { problem, .. } => KernelError::Program {
-                    case: format!("{}, {}", experiment.id, case.words()),
-                    problem,
+            let measured = match work {
+                Work::Cells(workload) => match cells::measure(*workload, case) {
+                    Ok(measured) => measured,
+                    Err(why) => return Ok(Err(why)),
                 },
-                other => other,
-            })?;
-            self.late += u64::from(run.is_late);
+                Work::Programs(programs) => {
+                    let run = run::run(programs, self.plan.laboratory)
+                        .map_err(|error| in_case(experiment, case, error))?;
+                    self.late += u64::from(run.is_late);
+                    run.measured
+                }
+            };
             let Some(reason) = self.plan.rule.reason(&watch.end()) else {
-                return Ok(Some(run.measured));
+                return Ok(Ok(Some(measured)));
             };
             self.disturbed.push(Disturbed { case: case.words(), reason });
             if !self.plan.rule.drops {
-                return Ok(Some(run.measured));
+                return Ok(Ok(Some(measured)));
+            }
+            if self.disturbed.len() > AGAIN_IN_ALL {
+                break;
             }
         }
-        Ok(None)
+        Ok(Ok(None))
+    }
+
+    /// What a reader must know of all of them.
+    fn words(&mut self) -> Vec<String> {
+        let mut notes: Vec<String> = self.spread.words().into_iter().collect();
+        if self.late > 0 {
+            let runs = counted(self.late, "run");
+            notes.push(format!("in {runs} the wire was late by more than 5 % of its delay (p99)"));
+        }
+        if self.is_recorded {
+            notes.push(
+                "times and lengths of stages are of one additional run, which was recorded"
+                    .to_owned(),
+            );
+        }
+        if self.missed > 0 {
+            notes.push(format!("{} of these were missed", counted(self.missed, "record")));
+        }
+        notes
     }
 }
 
-/// What is compared of the runs of a case: throughput where the experiment has it, else the mean time.
+/// The error of a run with its case.
+fn in_case(experiment: &Experiment, case: &Case, error: KernelError) -> KernelError {
+    match error {
+        KernelError::Program { problem, .. } => {
+            KernelError::Program { case: format!("{}, {}", experiment.id, case.words()), problem }
+        }
+        other => other,
+    }
+}
+
+/// What is compared of the runs of a case: throughput where the experiment has it, else the mean time, or a number of
+/// the cells.
 fn value(experiment: &Experiment, measured: &Measurement) -> f64 {
     let throughput =
         measured.throughput_bits_per_s().filter(|_| experiment.keeps(Keep::Throughput));
-    throughput.unwrap_or(measured.call_ns.mean_ns().unwrap_or(0) as f64)
+    let of_cells = ["total_ns", "access_ns", "goodput_bits_per_s"];
+    let cells = of_cells.iter().find_map(|name| measured.measure(name));
+    throughput.or(cells).unwrap_or(measured.call_ns.mean_ns().unwrap_or(0) as f64)
 }
 
 #[cfg(test)]
 mod tests {
-    use sockscope_experiment::builtin_by_id;
+    use sockscope_experiment::{builtin, builtin_by_id};
 
     use super::*;
 
@@ -218,14 +367,53 @@ mod tests {
         let cases = buffers.cases().unwrap();
         // Of three variants two differ in the machine alone.
         assert_eq!(cases.len(), 2 * 13);
-        assert_eq!(buffers.notes, ["only the model has machine, personality"]);
+        assert_eq!(
+            buffers.notes,
+            [
+                "only the model has machine, personality",
+                "total_bytes is 1048576 in place of 5242880",
+                "write_bytes is 1048576 in place of 5242880"
+            ]
+        );
         assert!(cases.iter().all(|case| case.parameters.personality == "linux"));
     }
 
     #[test]
+    fn every_experiment_has_programs_or_cells_here() {
+        for experiment in builtin().unwrap() {
+            let here = of_kernel(&experiment).unwrap_or_else(|error| panic!("{error}"));
+            for case in here.cases().unwrap() {
+                let work = Work::of(&here, &case);
+                assert!(work.is_ok(), "{}: {:?}", here.id, work.err());
+            }
+        }
+    }
+
+    #[test]
+    fn a_rule_of_the_model_makes_no_case_of_its_own() {
+        let rules = of_kernel(&builtin_by_id("lh-7").unwrap()).unwrap();
+        let cases = rules.cases().unwrap();
+        let of_rule =
+            |value| cases.iter().filter(move |case| case.parameters.low_water_bytes == value);
+        let sizes = of_rule(Some(1460)).count();
+        assert_eq!(
+            of_rule(None).count(),
+            3 * sizes,
+            "with and without TCP_NODELAY, and 4,096 octets"
+        );
+    }
+
+    #[test]
     fn what_does_not_run_here_says_why() {
-        let refused = |id: &str| of_kernel(&builtin_by_id(id).unwrap()).unwrap_err().to_string();
-        let words = "`pc-1` does not run on this kernel: no program here does the work `atm-send`";
-        assert_eq!(refused("pc-1"), words);
+        let mut uncached = builtin_by_id("pc-1").unwrap();
+        uncached.set_all(&["data_from=uncached", "driver=packets"]).unwrap();
+        let plan = Plan {
+            laboratory: Path::new("none"),
+            runs: Some(1),
+            rule: Rule { drops: false, ..Rule::default() },
+        };
+        let error = run(&uncached, plan, &mut |_| {}).unwrap_err().to_string();
+        let words = "`pc-1` does not run on this kernel: ";
+        assert!(error.starts_with(words) && error.ends_with("is read past the cache"), "{error}");
     }
 }

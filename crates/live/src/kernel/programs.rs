@@ -1,12 +1,21 @@
 //! A case as programs of `lab work`, and the network between them.
 
-use sockscope_experiment::{Case, Experiment, LinkKind, Parameters, Protocol, Topology, Workload};
-use sockscope_link::{Bandwidth, Interval, LossModel, Reordering, Settings, Share};
+use std::num::NonZero;
+
+use sockscope_experiment::{
+    Case, Experiment, Faults, LinkKind, LoadAt, Parameters, Protocol, Topology, VmtpParameters,
+    Workload,
+};
+use sockscope_link::{Bandwidth, Interval, LossModel, Reordering, Settings, Share, Side};
 
 /// Where the answering program is in every topology.
 const ADDRESS: &str = "198.18.0.2:7000";
+/// Ports of the answering program, and of the reader behind a pipeline.
+pub(super) const PORT: u16 = 7000;
+const SINK_PORT: u16 = 7001;
+const SINK: &str = "198.18.0.1:7001";
 /// Parameters with a counterpart here, as they stand in files.
-const KNOWN: [&str; 25] = [
+const KNOWN: [&str; 41] = [
     "machine",
     "personality",
     "topology",
@@ -31,7 +40,23 @@ const KNOWN: [&str; 25] = [
     "write_pause_ms",
     "read_pause_ms",
     "nodelay",
+    "nagle",
+    "send_rule",
+    "low_water_bytes",
+    "segment_bytes",
+    "connections",
+    "load",
+    "load_at",
+    "pieces",
+    "piece_bytes",
+    "compute_us",
     "interface_queue_packets",
+    "clients",
+    "own_hosts",
+    "request_bytes",
+    "response_bytes",
+    "members",
+    "run_ms",
 ];
 /// Bits a second of an Ethernet of 10 Mbit/s, and of the experimental one (Metcalfe and Boggs, 1976: 2.94 Mbit/s).
 const ETHERNET_10: u64 = 10_000_000;
@@ -40,6 +65,10 @@ const ETHERNET_3: u64 = 2_940_000;
 const REORDERED_BY_US: u64 = 10_000;
 /// The buffer of a record stream (the default of the library that the layering paper used).
 const RPC_BUFFER: u64 = 4000;
+/// Octets of TCP's timestamps in each segment, which count in TCP_MAXSEG.
+const TIMESTAMP_BYTES: u32 = 12;
+/// A window holds so many segments at least: Linux sends no segment of more than half of the window.
+const SEGMENTS_OF_WINDOW: u64 = 4;
 
 /// The network of a case.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,21 +77,56 @@ pub(super) enum Network {
     Loopback,
     /// Two, with devices of a rate and a queue in packets.
     Pair(Bandwidth, Option<u64>),
+    /// A server, and so many clients, each with such a pair of devices.
+    Crowd(Bandwidth, u8),
     /// Two, with a wire in user space, the same both ways.
     Wire(Box<Settings>),
+}
+
+/// What the results are made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// The time of a whole transfer.
+    Transfer,
+    /// The times of calls.
+    Calls,
+    /// A transfer through three processes.
+    Pipeline,
+    /// VMTP.
+    Transactions {
+        /// Clients of all hosts.
+        clients: u32,
+        /// Hosts that have them.
+        hosts: u32,
+    },
+}
+
+/// A program that others wait for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Server {
+    pub(super) side: Side,
+    pub(super) port: u16,
+    /// Arguments behind `lab work`.
+    pub(super) arguments: Vec<String>,
 }
 
 /// What runs in a case.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Programs {
     pub(super) network: Network,
-    /// Arguments behind `lab work`.
-    pub(super) server: Vec<String>,
-    pub(super) client: Vec<String>,
-    pub(super) is_udp: bool,
-    /// Whether the result's times are those of calls; else they are of whole transfers.
-    pub(super) has_calls: bool,
+    /// What only computes, and on which host.
+    pub(super) load: Option<(Side, Vec<String>)>,
+    /// The last receiver of the data first.
+    pub(super) servers: Vec<Server>,
+    /// Programs that ask, each on a host of its own in a crowd.
+    pub(super) clients: Vec<Vec<String>>,
+    /// The servers end at a signal: a socket of datagrams has no end by itself.
+    pub(super) needs_signal: bool,
+    pub(super) kind: Kind,
 }
+
+/// Arguments of both ends.
+type Ends = (Vec<String>, Vec<String>);
 
 impl Programs {
     /// Of a case; else which parameter has no counterpart here.
@@ -71,108 +135,239 @@ impl Programs {
         if let Some(name) = names.find(|name| !KNOWN.contains(name)) {
             return Err(format!("`{name}` has no counterpart here"));
         }
+        if let Some(vmtp) = &case.vmtp {
+            return Self::transactions(vmtp);
+        }
         let parameters = &case.parameters;
-        let mut server = vec![experiment_program(experiment.workload)[0].to_owned()];
-        let mut client = vec![experiment_program(experiment.workload)[1].to_owned()];
-        server.extend(["--listen", ADDRESS].map(str::to_owned));
-        client.extend(["--to", ADDRESS].map(str::to_owned));
-        let is_udp = parameters.protocol == Protocol::Udp;
-        match experiment.workload {
-            Workload::RpcEcho => echo(parameters, &mut server, &mut client),
-            Workload::Discard => discard(parameters, &mut server, &mut client),
-            _ => send(parameters, &mut server, &mut client),
-        }
+        let (mut server, mut client) = match experiment.workload {
+            Workload::RpcEcho => echo(parameters),
+            Workload::Discard => discard(parameters),
+            Workload::Pipeline => pipeline(parameters),
+            _ => send(parameters),
+        };
         buffers(parameters, &mut server, &mut client);
-        if parameters.nodelay {
-            client.push("--nodelay".to_owned());
+        of_tcp(parameters, &mut server, &mut client);
+        let mut programs = Self {
+            network: Network::of(parameters)?,
+            load: None,
+            servers: vec![Server { side: Side::Server, port: PORT, arguments: server }],
+            clients: vec![client; parameters.connections.into()],
+            needs_signal: parameters.protocol == Protocol::Udp,
+            kind: match experiment.workload {
+                Workload::Discard => Kind::Transfer,
+                Workload::Pipeline => Kind::Pipeline,
+                _ => Kind::Calls,
+            },
+        };
+        if experiment.workload == Workload::Pipeline {
+            let mut sink = words("discard --listen");
+            sink.push(SINK.to_owned());
+            with(&mut sink, "--read-bytes", parameters.piece_bytes.unwrap_or(1), "b");
+            let sink = Server { side: Side::Client, port: SINK_PORT, arguments: sink };
+            programs.servers.insert(0, sink);
         }
-        let has_calls = experiment.workload != Workload::Discard;
-        Ok(Self { network: Network::of(parameters)?, server, client, is_udp, has_calls })
+        if experiment.parameter_names().contains("load") {
+            programs.beside_load(parameters);
+        }
+        Ok(programs)
+    }
+
+    /// Each end has a CPU of its own where there are two, and the load is on that of one end.
+    fn beside_load(&mut self, parameters: &Parameters) {
+        let cpus = std::thread::available_parallelism().map_or(1, NonZero::get);
+        let [client, server] = [0, usize::from(cpus > 1)];
+        let bind = |arguments: &mut Vec<String>, cpu: usize| {
+            arguments.splice(0..0, ["--cpu".to_owned(), cpu.to_string()]);
+        };
+        self.servers.iter_mut().for_each(|one| bind(&mut one.arguments, server));
+        self.clients.iter_mut().for_each(|one| bind(one, client));
+        if parameters.load > 0 {
+            let (side, cpu) = match parameters.load_at {
+                LoadAt::Server => (Side::Server, server),
+                LoadAt::Client => (Side::Client, client),
+            };
+            let mut arguments = words("load");
+            with(&mut arguments, "--processes", parameters.load.into(), "");
+            with(&mut arguments, "--cpus", cpu as u64, "");
+            self.load = Some((side, arguments));
+        }
+    }
+
+    fn transactions(parameters: &VmtpParameters) -> Result<Self, String> {
+        let hosts = parameters.client_hosts();
+        let rate = Bandwidth(ETHERNET_10);
+        let network = match u8::try_from(hosts) {
+            Ok(1) => Network::with_faults(&parameters.faults(), 0, rate)
+                .unwrap_or(Network::Pair(rate, None)),
+            Ok(hosts) if Network::with_faults(&parameters.faults(), 0, rate).is_none() => {
+                Network::Crowd(rate, hosts)
+            }
+            _ => return Err("faults are of one link, and these hosts have one each".to_owned()),
+        };
+        let [mut server, mut client] = ["--listen", "--to"].map(|end| {
+            let mut program = words("transactions");
+            program.extend([end.to_owned(), ADDRESS.to_owned()]);
+            with(&mut program, "--request-bytes", parameters.request_bytes as u64, "b");
+            with(&mut program, "--response-bytes", parameters.response_bytes as u64, "b");
+            program
+        });
+        with(&mut client, "--clients", u64::from(parameters.clients / hosts), "");
+        with(&mut client, "--for", parameters.run_ms, "ms");
+        if let Some(members) = parameters.members {
+            for end in [&mut server, &mut client] {
+                with(end, "--members", members.into(), "");
+            }
+        }
+        Ok(Self {
+            network,
+            load: None,
+            servers: vec![Server { side: Side::Server, port: PORT, arguments: server }],
+            clients: vec![client; hosts as usize],
+            needs_signal: true,
+            kind: Kind::Transactions { clients: parameters.clients, hosts },
+        })
     }
 }
 
-/// The receiving and the sending program.
-fn experiment_program(workload: Workload) -> [&'static str; 2] {
-    if workload == Workload::RpcEcho { ["rpc-echo", "rpc-echo"] } else { ["discard", "send"] }
+fn words(text: &str) -> Vec<String> {
+    text.split_whitespace().map(str::to_owned).collect()
+}
+
+/// Programs at both ends, by name, with their addresses.
+fn ends(server: &str, client: &str) -> Ends {
+    let end = |name: &str, option: &str| words(&format!("{name} {option} {ADDRESS}"));
+    (end(server, "--listen"), end(client, "--to"))
 }
 
 fn with(to: &mut Vec<String>, option: &str, value: u64, unit: &str) {
     to.extend([option.to_owned(), format!("{value}{unit}")]);
 }
 
-fn echo(parameters: &Parameters, server: &mut Vec<String>, client: &mut Vec<String>) {
+fn echo(parameters: &Parameters) -> Ends {
+    let (mut server, mut client) = ends("rpc-echo", "rpc-echo");
     let buffer = match parameters.rpc_buffer_bytes {
         0 => RPC_BUFFER,
         bytes => bytes,
     };
-    for end in [server, &mut *client] {
+    for end in [&mut server, &mut client] {
         with(end, "--buffer", buffer, "b");
     }
-    with(client, "--bytes", parameters.data_bytes.unwrap_or(0), "b");
-    with(client, "--calls", parameters.calls.unwrap_or(1), "");
+    with(&mut client, "--bytes", parameters.data_bytes.unwrap_or(0), "b");
+    with(&mut client, "--calls", parameters.calls.unwrap_or(1), "");
     client.push("--list-times".to_owned());
+    (server, client)
 }
 
-fn discard(parameters: &Parameters, server: &mut Vec<String>, client: &mut Vec<String>) {
+fn discard(parameters: &Parameters) -> Ends {
+    let (mut server, mut client) = ends("discard", "send");
     let total = parameters.total_bytes.unwrap_or(0);
-    with(server, "--read-bytes", parameters.discard_read_bytes(), "b");
-    with(server, "--pause", parameters.read_pause_ms, "ms");
-    with(client, "--message-bytes", parameters.write_bytes.unwrap_or(total), "b");
-    with(client, "--bytes", total, "b");
-    with(client, "--pause", parameters.write_pause_ms, "ms");
+    with(&mut server, "--read-bytes", parameters.discard_read_bytes(), "b");
+    with(&mut server, "--pause", parameters.read_pause_ms, "ms");
+    if parameters.connections > 1 {
+        with(&mut server, "--connections", parameters.connections.into(), "");
+    }
+    with(&mut client, "--message-bytes", parameters.write_bytes.unwrap_or(total), "b");
+    with(&mut client, "--bytes", total, "b");
+    with(&mut client, "--pause", parameters.write_pause_ms, "ms");
+    (server, client)
 }
 
-fn send(parameters: &Parameters, server: &mut Vec<String>, client: &mut Vec<String>) {
-    with(client, "--message-bytes", parameters.message_bytes.unwrap_or(1), "b");
-    with(client, "--messages", parameters.messages.unwrap_or(1), "");
+fn send(parameters: &Parameters) -> Ends {
+    let (mut server, mut client) = ends("discard", "send");
+    with(&mut client, "--message-bytes", parameters.message_bytes.unwrap_or(1), "b");
+    with(&mut client, "--messages", parameters.messages.unwrap_or(1), "");
     client.push("--list-times".to_owned());
     if parameters.protocol == Protocol::Udp {
-        for end in [server, client] {
+        for end in [&mut server, &mut client] {
             end.extend(["--protocol", "udp"].map(str::to_owned));
         }
     }
+    (server, client)
+}
+
+/// Three processes at the server, between a sender and a reader at the client.
+fn pipeline(parameters: &Parameters) -> Ends {
+    let (mut stage, mut client) = ends("pipeline", "send");
+    stage.extend(["--to", SINK].map(str::to_owned));
+    let bytes = parameters.piece_bytes.unwrap_or(1);
+    for end in [&mut stage, &mut client] {
+        with(end, "--message-bytes", bytes, "b");
+    }
+    with(&mut stage, "--compute", parameters.compute_us.unwrap_or(0), "us");
+    stage.push("--list-times".to_owned());
+    with(&mut client, "--messages", parameters.pieces.unwrap_or(1), "");
+    (stage, client)
 }
 
 /// Sizes of both sockets' buffers, where the case has them.
 fn buffers(parameters: &Parameters, server: &mut Vec<String>, client: &mut Vec<String>) {
     let both = parameters.socket_buffer_bytes;
+    let window = parameters.segment_bytes.map_or(0, |bytes| u64::from(bytes) * SEGMENTS_OF_WINDOW);
     for (end, bytes) in [(client, both), (server, parameters.receiver_buffer_bytes.or(both))] {
         if let Some(bytes) = bytes {
-            with(end, "--send-buffer", bytes, "b");
-            with(end, "--receive-buffer", bytes, "b");
+            with(end, "--send-buffer", bytes.max(window), "b");
+            with(end, "--receive-buffer", bytes.max(window), "b");
         }
+    }
+}
+
+/// Options of TCP.
+fn of_tcp(parameters: &Parameters, server: &mut Vec<String>, client: &mut Vec<String>) {
+    if parameters.nodelay || parameters.nagle == Some(false) {
+        client.push("--nodelay".to_owned());
+    }
+    if let Some(bytes) = parameters.segment_bytes {
+        for end in [server, &mut *client] {
+            with(end, "--segment-bytes", (bytes + TIMESTAMP_BYTES).into(), "");
+        }
+    }
+    // Of 0 the kernel makes its default.
+    if let Some(bytes) = parameters.low_water_bytes.filter(|bytes| *bytes > 0) {
+        with(client, "--unsent-bytes", bytes, "");
     }
 }
 
 impl Network {
     fn of(parameters: &Parameters) -> Result<Self, String> {
         let faults = parameters.faults();
-        let has_faults = faults.lost_per_million
-            + faults.duplicated_per_million
-            + faults.reordered_per_million
-            + faults.corrupted_per_million
-            > 0;
         let rate = Bandwidth(match parameters.link {
             LinkKind::Ethernet10 => ETHERNET_10,
             LinkKind::Ethernet3 | LinkKind::Line3 => ETHERNET_3,
         });
+        let wire = Self::with_faults(&faults, parameters.link_delay_us, rate);
         if parameters.topology == Topology::Loopback {
-            return if has_faults {
-                Err("faults need a link".to_owned())
-            } else {
-                Ok(Self::Loopback)
+            return match wire {
+                Some(_) => Err("faults need a link".to_owned()),
+                None => Ok(Self::Loopback),
             };
         }
-        if !has_faults && parameters.link != LinkKind::Line3 {
-            return Ok(Self::Pair(rate, parameters.interface_queue_packets.map(u64::from)));
+        if parameters.link == LinkKind::Line3 {
+            let settings = || Settings {
+                delay: Interval(parameters.link_delay_us * 1000),
+                rate: Some(rate),
+                ..Settings::default()
+            };
+            return Ok(wire.unwrap_or_else(|| Self::Wire(Box::new(settings()))));
+        }
+        Ok(wire.unwrap_or(Self::Pair(rate, parameters.interface_queue_packets.map(u64::from))))
+    }
+
+    /// A wire with these faults; `None` without any.
+    fn with_faults(faults: &Faults, delay_us: u64, rate: Bandwidth) -> Option<Self> {
+        let all = faults.lost_per_million
+            + faults.duplicated_per_million
+            + faults.reordered_per_million
+            + faults.corrupted_per_million;
+        if all == 0 {
+            return None;
         }
         let share =
             |per_million: u32| Share::new(f64::from(per_million) / 1e6).unwrap_or(Share::ONE);
         let by_us = faults.reordered_by_us.unwrap_or(REORDERED_BY_US);
         let reordering =
             Reordering { share: share(faults.reordered_per_million), by: Interval(by_us * 1000) };
-        Ok(Self::Wire(Box::new(Settings {
-            delay: Interval(parameters.link_delay_us * 1000),
+        Some(Self::Wire(Box::new(Settings {
+            delay: Interval(delay_us * 1000),
             rate: Some(rate),
             loss: match faults.lost_per_million {
                 0 => LossModel::None,
@@ -194,8 +389,9 @@ mod tests {
     use super::*;
 
     fn first(id: &str, changes: &[&str]) -> Result<Programs, String> {
-        let mut experiment = of_kernel(&builtin_by_id(id).unwrap()).unwrap();
+        let mut experiment = builtin_by_id(id).unwrap();
         experiment.set_all(changes).unwrap();
+        let experiment = of_kernel(&experiment).unwrap();
         Programs::of(&experiment, &experiment.cases().unwrap()[0])
     }
 
@@ -204,12 +400,12 @@ mod tests {
         let programs = first("si-1a", &["socket_buffer_bytes=8192"]).unwrap();
         assert_eq!(programs.network, Network::Pair(Bandwidth(10_000_000), None));
         assert_eq!(
-            programs.server.join(" "),
+            programs.servers[0].arguments.join(" "),
             "discard --listen 198.18.0.2:7000 --read-bytes 52428b --pause 0ms --send-buffer 8192b --receive-buffer 8192b"
         );
         assert_eq!(
-            programs.client.join(" "),
-            "send --to 198.18.0.2:7000 --message-bytes 5242880b --bytes 5242880b --pause 0ms --send-buffer 8192b --receive-buffer 8192b"
+            programs.clients[0].join(" "),
+            "send --to 198.18.0.2:7000 --message-bytes 1048576b --bytes 1048576b --pause 0ms --send-buffer 8192b --receive-buffer 8192b"
         );
     }
 
@@ -223,7 +419,47 @@ mod tests {
     }
 
     #[test]
-    fn a_parameter_without_a_counterpart_is_named() {
-        assert_eq!(first("si-4a", &[]).unwrap_err(), "`load_at` has no counterpart here");
+    fn load_shares_the_cpu_of_one_end() {
+        let programs = first("si-4a", &["load=3", "load_at=client"]).unwrap();
+        let (side, load) = programs.load.unwrap();
+        assert_eq!((side, load.join(" ").as_str()), (Side::Client, "load --processes 3 --cpus 0"));
+        assert!(programs.clients[0].join(" ").starts_with("--cpu 0 send --to 198.18.0.2:7000"));
+        let without = first("si-4a", &["load=0"]).unwrap();
+        assert!(without.load.is_none() && without.clients[0][0] == "--cpu", "{without:?}");
+    }
+
+    #[test]
+    fn segments_and_low_water_marks_are_set_at_the_sockets() {
+        let one =
+            first("si-2b", &["socket_buffer_bytes=1024"]).unwrap().clients.remove(0).join(" ");
+        let expected = "--send-buffer 4096b --receive-buffer 4096b --nodelay --segment-bytes 1036";
+        assert!(one.ends_with(expected), "{one}");
+        let low = first("lh-7", &["send_rule=low-water", "low_water_bytes=1460"]).unwrap();
+        assert!(low.clients[0].join(" ").ends_with("--unsent-bytes 1460"), "{low:?}");
+    }
+
+    #[test]
+    fn connections_and_the_stages_of_a_pipeline_are_programs() {
+        let many = first("si-5a", &["connections=8"]).unwrap();
+        assert_eq!(many.clients.len(), 8);
+        assert!(many.servers[0].arguments.join(" ").contains("--connections 8"));
+        let stage = first("si-4c", &[]).unwrap();
+        let words: Vec<_> = stage.servers.iter().map(|it| it.arguments.join(" ")).collect();
+        assert_eq!(words[0], "discard --listen 198.18.0.1:7001 --read-bytes 32768b");
+        assert!(words[1].starts_with("pipeline --listen 198.18.0.2:7000 --to 198.18.0.1:7001"));
+        assert_eq!((stage.servers[0].side, stage.kind), (Side::Client, Kind::Pipeline));
+    }
+
+    #[test]
+    fn clients_of_vmtp_are_on_one_host_or_on_one_each() {
+        let together = first("pc-4", &["clients=3", "own_hosts=false"]).unwrap();
+        assert_eq!(
+            (&together.network, together.clients.len()),
+            (&Network::Pair(Bandwidth(ETHERNET_10), None), 1)
+        );
+        assert!(together.clients[0].join(" ").contains("--clients 3 --for "), "{together:?}");
+        let apart = first("pc-4", &["clients=3", "own_hosts=true"]).unwrap();
+        assert_eq!(apart.network, Network::Crowd(Bandwidth(ETHERNET_10), 3));
+        assert_eq!(apart.kind, Kind::Transactions { clients: 3, hosts: 3 });
     }
 }

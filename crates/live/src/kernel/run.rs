@@ -1,4 +1,4 @@
-//! One run of one case: both programs, and the counts of the programs and their hosts.
+//! One run of one case: its programs, and the counts of the programs and their hosts.
 
 use std::io::Read;
 use std::path::Path;
@@ -8,19 +8,22 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use sockscope_experiment::measurement::Measurement;
-use sockscope_link::{Hosts, Side};
+use sockscope_experiment::measurement::{Measure, Measurement, Phase};
+use sockscope_link::{HostTraffic, Hosts};
 
 use super::error::KernelError;
 use super::network::with_hosts;
-use super::programs::Programs;
+use super::programs::{Kind, Programs};
+use super::recorded::{self, Seen};
 
 /// Time that a server has until its socket is there.
 const START: Duration = Duration::from_secs(5);
-/// Time that a run has, and its server after it.
+/// Time that the programs that ask have, and their servers after them.
 const RUN: Duration = Duration::from_secs(120);
 const END: Duration = Duration::from_secs(5);
 const LOOK_EVERY: Duration = Duration::from_millis(2);
+/// Time in which the processes of a load start.
+const LOAD_BEFORE: Duration = Duration::from_millis(100);
 
 /// What a run gave.
 pub(super) struct Run {
@@ -35,39 +38,190 @@ pub(super) fn run(programs: &Programs, laboratory: &Path) -> Result<Run, KernelE
     Ok(Run { measured: measured?, is_late })
 }
 
+/// The same while the kernel's passages of data are recorded.
+pub(super) fn record(programs: &Programs, laboratory: &Path) -> Result<Seen, KernelError> {
+    let (seen, _) = with_hosts(&programs.network, |hosts| {
+        let ran = recorded::of(|| on(hosts, programs, laboratory));
+        let (seen, measured) = ran.map_err(|error| problem(error.to_string()))?;
+        measured.map(|_| seen)
+    })?;
+    seen
+}
+
+/// What programs reported: servers and clients as the case has them.
+struct Reports {
+    servers: Vec<Value>,
+    clients: Vec<Value>,
+    traffic: HostTraffic,
+}
+
 fn on(hosts: &Hosts, programs: &Programs, laboratory: &Path) -> Result<Measurement, KernelError> {
-    let before = hosts.traffic()?;
-    let mut server = hosts.start(Side::Server, command(laboratory, &programs.server))?;
-    let until = Instant::now() + START;
-    while !hosts.is_served(Side::Server)? {
-        if ended(&mut server)? || Instant::now() >= until {
-            return Err(problem(format!("the server did not start: {}", errors(&mut server))));
+    let load = match &programs.load {
+        Some((side, arguments)) => {
+            let load = hosts.start(*side, command(laboratory, arguments))?;
+            thread::sleep(LOAD_BEFORE);
+            Some(load)
         }
-        thread::sleep(LOOK_EVERY);
+        None => None,
+    };
+    let before = hosts.traffic()?;
+    let mut servers = Vec::new();
+    for server in &programs.servers {
+        let mut child = hosts.start(server.side, command(laboratory, &server.arguments))?;
+        let until = Instant::now() + START;
+        while !hosts.is_served_at(server.side, server.port)? {
+            if ended(&mut child)? || Instant::now() >= until {
+                return Err(problem(format!("the server did not start: {}", errors(&mut child))));
+            }
+            thread::sleep(LOOK_EVERY);
+        }
+        servers.push(child);
     }
-    let mut client = hosts.start(Side::Client, command(laboratory, &programs.client))?;
-    let sent = result("the client", &mut client, RUN)?;
-    if programs.is_udp {
-        // A socket of datagrams has no end by itself.
-        let pid = Pid::from_child(&server);
-        kill_process(pid, Signal::TERM).map_err(|error| problem(format!("the server: {error}")))?;
+    let clients: Result<Vec<Child>, _> = programs
+        .clients
+        .iter()
+        .enumerate()
+        // In a crowd each is on a host of its own.
+        .map(|(at, arguments)| {
+            let host = if hosts.clients() > 1 { at } else { 0 };
+            hosts.start_client(host, command(laboratory, arguments))
+        })
+        .collect();
+    let results = |children: Vec<Child>, name, patience| {
+        let all = children.into_iter().map(|mut child| result(name, &mut child, patience));
+        all.collect::<Result<Vec<Value>, _>>()
+    };
+    let clients = results(clients?, "the client", RUN)?;
+    if programs.needs_signal {
+        servers.iter().try_for_each(terminate)?;
     }
-    let received = result("the server", &mut server, END)?;
+    let servers = results(servers, "the server", END)?;
     let traffic = hosts.traffic()? - before;
-    let number = |of: &Value, name: &str| of[name].as_u64().unwrap_or(0);
-    let transfer_ns = number(&received, "end_ns").saturating_sub(number(&sent, "start_ns"));
-    let times = sent["times_ns"].as_array().into_iter().flatten().filter_map(Value::as_u64);
-    let call_ns =
-        if programs.has_calls { times.collect() } else { [transfer_ns].into_iter().collect() };
-    Ok(Measurement {
-        bytes: number(&received["received"], "bytes"),
-        transfer_ns,
-        call_ns,
-        segments: traffic.data_segments + traffic.retransmitted + traffic.datagrams,
-        acks: traffic.pure_acks,
-        retransmitted: traffic.retransmitted,
-        ..Measurement::default()
-    })
+    if let Some(mut load) = load {
+        terminate(&load)?;
+        result("the load", &mut load, END)?;
+    }
+    Ok(Reports { servers, clients, traffic }.measurement(programs.kind))
+}
+
+fn number(of: &Value, name: &str) -> u64 {
+    of[name].as_u64().unwrap_or(0)
+}
+
+impl Reports {
+    fn measurement(&self, kind: Kind) -> Measurement {
+        // The programs that ask are those that begin, and the last reader is the first server.
+        let start_ns = self.clients.iter().map(|it| number(it, "start_ns")).min().unwrap_or(0);
+        let received = &self.servers[0];
+        let transfer_ns = number(received, "end_ns").saturating_sub(start_ns);
+        let measured = Measurement {
+            bytes: number(&received["received"], "bytes"),
+            transfer_ns,
+            call_ns: [transfer_ns].into_iter().collect(),
+            segments: self.traffic.data_segments
+                + self.traffic.retransmitted
+                + self.traffic.datagrams,
+            acks: self.traffic.pure_acks,
+            retransmitted: self.traffic.retransmitted,
+            ..Measurement::default()
+        };
+        match kind {
+            Kind::Transfer => measured,
+            Kind::Calls => Measurement {
+                call_ns: self.times().collect(),
+                measures: self.calls_of_kernel(),
+                ..measured
+            },
+            Kind::Pipeline => self.of_stage(measured),
+            Kind::Transactions { clients, hosts } => self.of_vmtp(measured, clients, hosts),
+        }
+    }
+
+    /// Times of single calls.
+    fn times(&self) -> impl Iterator<Item = u64> {
+        let times = self.clients.iter().filter_map(|client| client["times_ns"].as_array());
+        times.flatten().filter_map(Value::as_u64)
+    }
+
+    /// Calls to read and to write of a remote call, at the client.
+    fn calls_of_kernel(&self) -> Vec<Measure> {
+        let client = &self.clients[0];
+        let calls = self.times().count().max(1) as f64;
+        let counts = [("reads_per_call", "reads"), ("writes_per_call", "writes")];
+        let counted = counts.into_iter().filter_map(|(measure, name)| {
+            Some(Measure::new(measure, client[name].as_u64()? as f64 / calls))
+        });
+        counted.collect()
+    }
+
+    /// When each process of the stage had each piece, and how long those that communicate were ready without a CPU.
+    fn of_stage(&self, measured: Measurement) -> Measurement {
+        let processes = &self.servers[1]["processes"];
+        let names = [("receive", "read"), ("compute", "compute"), ("transmit", "write")];
+        let mut phases = Vec::new();
+        for (name, process) in names {
+            let times = processes[name]["times_ns"].as_array().into_iter().flatten();
+            phases.extend(times.filter_map(|pair| {
+                let [from_ns, to_ns] = [pair[0].as_u64()?, pair[1].as_u64()?];
+                Some(Phase { process, from_ns, to_ns })
+            }));
+        }
+        phases.sort_by_key(|phase| phase.from_ns);
+        let mean_us = |process: &str| {
+            let own = phases.iter().filter(|phase| phase.process == process);
+            let us: Vec<f64> =
+                own.map(|phase| phase.to_ns.saturating_sub(phase.from_ns) as f64 / 1e3).collect();
+            recorded::mean(&us)
+        };
+        let pieces = number(&processes["receive"]["received"], "messages").max(1);
+        let waited = ["receive", "transmit"].map(|name| number(&processes[name], "ready_ns"));
+        let wait_us = waited.iter().sum::<u64>() as f64 / 1e3 / (2 * pieces) as f64;
+        let measures = [
+            ("stage_read_us", mean_us("read")),
+            ("stage_compute_us", mean_us("compute")),
+            ("stage_write_us", mean_us("write")),
+            ("stage_cpu_wait_us", wait_us),
+        ];
+        let measures = measures.map(|(name, value)| Measure::new(name, value)).into();
+        Measurement { phases, measures, ..measured }
+    }
+
+    fn of_vmtp(&self, measured: Measurement, clients: u32, hosts: u32) -> Measurement {
+        let sum = |of: &[Value], name: &str| of.iter().map(|it| number(it, name)).sum::<u64>();
+        let per_s: f64 =
+            self.clients.iter().filter_map(|it| it["transactions_per_s"].as_f64()).sum();
+        let calls = self.times().count().max(1) as f64;
+        let bytes =
+            |way: &str| self.clients.iter().map(|it| number(&it[way], "bytes")).sum::<u64>();
+        let packets_out = sum(&self.clients, "packets") as f64 / calls;
+        let elapsed_ns = calls * 1e9 / per_s;
+        let percent = |of: &[Value], hosts: u32| {
+            100.0 * sum(of, "cpu_ns") as f64 / f64::from(hosts) / elapsed_ns
+        };
+        let measures = [
+            ("transactions_per_s", per_s),
+            ("client_packets_per_s", per_s * packets_out / f64::from(clients)),
+            ("host_packets_per_s", per_s * packets_out / f64::from(hosts)),
+            ("packets_out", packets_out),
+            ("packets_in", sum(&self.servers, "packets") as f64 / calls),
+            ("client_cpu_percent", percent(&self.clients, hosts)),
+            ("server_cpu_percent", percent(&self.servers, 1)),
+            ("blocks_again", sum(&self.clients, "blocks_again") as f64),
+            ("timeouts", sum(&self.clients, "timeouts") as f64),
+        ];
+        Measurement {
+            call_ns: self.times().collect(),
+            bytes: bytes("sent") + bytes("received"),
+            transfer_ns: elapsed_ns as u64,
+            measures: measures.map(|(name, value)| Measure::new(name, value)).into(),
+            ..measured
+        }
+    }
+}
+
+fn terminate(child: &Child) -> Result<(), KernelError> {
+    kill_process(Pid::from_child(child), Signal::TERM)
+        .map_err(|error| problem(format!("a program cannot be ended: {error}")))
 }
 
 fn command(laboratory: &Path, arguments: &[String]) -> Command {

@@ -1,0 +1,135 @@
+//! Packets cut into cells over and over.
+
+use std::hint::black_box;
+use std::sync::OnceLock;
+use std::time::Instant;
+
+use sockscope_atm::aal34::{CELL_DATA_BYTES, Format, Segmentation, cells_for};
+use sockscope_atm::{CELL_BYTES, Cell, Channel, Error, Header};
+use sockscope_experiment::measurement::{Measure, Measurement};
+use sockscope_experiment::{AtmParameters, DataFrom, DriverPart, VMTP_HEADER_BYTES};
+
+/// A channel for users.
+pub(super) const CHANNEL: Channel = Channel::of_path_0(32);
+/// The format that holds a packet of 1 KB in one message.
+pub(super) const FORMAT: Format = Format::FiveBit;
+/// Packets whose time the thesis drew.
+const PACKETS_DRAWN: f64 = 100_000.0;
+/// Each case is timed so often; the shortest time counts, since what others do only adds to it.
+const ROUNDS: usize = 15;
+/// Messages that are not in the cache are read from as many bytes, one after the other.
+const MEMORY_BYTES: usize = 64 << 20;
+/// From one such message to the next.
+const APART_BYTES: usize = 4096;
+
+/// Memory that no cache holds; its pages are there.
+fn memory() -> &'static [u8] {
+    static MEMORY: OnceLock<Vec<u8>> = OnceLock::new();
+    MEMORY.get_or_init(|| (0..MEMORY_BYTES).map(|at| at as u8).collect())
+}
+
+/// What a batch of packets is made of, and where it goes.
+struct Batch<'a> {
+    parameters: &'a AtmParameters,
+    bytes: usize,
+    made: Vec<Cell>,
+    cells: Vec<Cell>,
+    next: usize,
+}
+
+impl Batch<'_> {
+    /// The octets of the next packet.
+    fn message(&mut self) -> &'static [u8] {
+        if self.parameters.data_from == DataFrom::Memory {
+            self.next = (self.next + APART_BYTES) % (MEMORY_BYTES - APART_BYTES);
+        }
+        &memory()[self.next..self.next + self.bytes]
+    }
+
+    /// Writes the cells of one packet.
+    fn send(&mut self, number: u64) -> Result<(), Error> {
+        match self.parameters.driver {
+            DriverPart::Words => {
+                for cell in &mut self.cells {
+                    *cell = Cell::from_octets(black_box([0x5a; CELL_BYTES]));
+                }
+            }
+            DriverPart::Cells => self.cells.copy_from_slice(black_box(&self.made)),
+            DriverPart::Packets => {
+                let id = (number % u64::from(FORMAT.message_ids())) as u16;
+                let message = self.message();
+                let header = Header::of_channel(CHANNEL);
+                Segmentation::new(message, FORMAT, &header, id)?.write(&mut self.cells)?;
+            }
+        }
+        black_box(&self.cells);
+        Ok(())
+    }
+
+    /// Moves the octets of one packet as cells hold them, and does nothing else.
+    fn copy(&mut self) {
+        let message = self.message();
+        for (cell, data) in self.cells.iter_mut().zip(message.chunks(CELL_DATA_BYTES)) {
+            cell.octets_mut()[CELL_BYTES - PAYLOAD_END..][..data.len()].copy_from_slice(data);
+        }
+        black_box(&self.cells);
+    }
+}
+
+/// Where the data of a cell begin, from its end: 44 octets and the trailer of 2.
+const PAYLOAD_END: usize = CELL_DATA_BYTES + 2;
+
+pub(super) fn run(parameters: &AtmParameters) -> Result<Measurement, String> {
+    let bytes = (parameters.data_bytes.unwrap_or(0) + VMTP_HEADER_BYTES) as usize;
+    let packets = parameters.packets.unwrap_or(1);
+    let header = Header::of_channel(CHANNEL);
+    let made = Segmentation::new(&memory()[..bytes], FORMAT, &header, 0);
+    let made: Vec<Cell> = made.map_err(|error| error.to_string())?.iter().collect();
+    let cells = made.clone();
+    let mut batch = Batch { parameters, bytes, made, cells, next: 0 };
+    let mut failed = None;
+    let total = least_ns(packets, |number| {
+        failed = failed.take().or(batch.send(number).err());
+    });
+    if let Some(error) = failed {
+        return Err(error.to_string());
+    }
+    let copy = match parameters.driver {
+        DriverPart::Packets => least_ns(packets, |_| batch.copy()).min(total),
+        // Everything that is written is there before.
+        DriverPart::Words => 0.0,
+        DriverPart::Cells => total,
+    };
+    Ok(Measurement { measures: measures(total, copy, bytes), ..Measurement::default() })
+}
+
+/// Time of one packet in nanoseconds: the least of some batches.
+fn least_ns(packets: u64, mut send: impl FnMut(u64)) -> f64 {
+    let rounds = (0..ROUNDS).map(|_| {
+        let began = Instant::now();
+        (0..packets).for_each(&mut send);
+        began.elapsed().as_nanos() as f64 / packets as f64
+    });
+    rounds.fold(f64::INFINITY, f64::min)
+}
+
+/// As those of the model: times are of one packet, seconds of as many as the thesis drew.
+fn measures(total: f64, copy: f64, bytes: usize) -> Vec<Measure> {
+    let cells = cells_for(bytes);
+    let per_s = |count: usize| count as f64 * 1e9 / total;
+    let drawn_s = |ns: f64| ns * PACKETS_DRAWN / 1e9;
+    [
+        ("cells", cells as f64),
+        ("total_ns", total),
+        ("copy_percent", 100.0 * copy / total),
+        ("payload_bits_per_s", per_s(8 * bytes)),
+        ("cell_bits_per_s", per_s(8 * cells * CELL_BYTES)),
+        ("packets_per_s", per_s(1)),
+        ("cells_per_s", per_s(cells)),
+        ("total_s", drawn_s(total)),
+        ("copy_s", drawn_s(copy)),
+        ("other_s", drawn_s(total - copy)),
+    ]
+    .map(|(name, value)| Measure::new(name, value))
+    .into()
+}
