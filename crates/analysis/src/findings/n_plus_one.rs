@@ -19,6 +19,9 @@ const WAITED_DIVISOR: u64 = 2;
 /// One in so many may overlap another one.
 const OVERLAP_DIVISOR: usize = 10;
 
+/// One in so many may be long, as where the machine stalls. It is not of the many.
+const LONG_DIVISOR: usize = 10;
+
 /// What a sender may send at once on a new connection: ten segments of 1,460 bytes (RFC 6928 §2). A message of this
 /// size takes one round trip, and a larger one carries bulk data.
 const SMALL_BYTES_MAX: u64 = 14_600;
@@ -68,7 +71,9 @@ pub(super) fn find<'a>(
 
 /// The many small requests that have most of the time of one, and when they were open.
 fn many_of<'a>(analysis: &'a Analysis, served: &Served<'a>) -> Option<(Upstream<'a>, Vec<Range>)> {
-    let upstream = upstreams(analysis, served.id).into_iter().find(is_many)?;
+    let mut upstream = upstreams(analysis, served.id).into_iter().find(is_many)?;
+    upstream.requests.retain(|(request, _)| !request.is_long());
+    upstream.count = upstream.requests.len();
     let open: Vec<Range> =
         upstream.requests.iter().map(|(one, _)| (one.asked_ns, one.ended_ns)).collect();
     let times = intersection(&union(&open, &[]), &[served.window]);
@@ -85,15 +90,15 @@ pub(super) fn explains(analysis: &Analysis, served: &Served<'_>) -> bool {
 fn is_many(upstream: &Upstream<'_>) -> bool {
     let requests = &upstream.requests;
     let is_small = |(request, _): &(&Request, _)| {
-        request.request_bytes <= SMALL_BYTES_MAX
-            && request.response_bytes <= SMALL_BYTES_MAX
-            && !request.is_long()
+        request.request_bytes <= SMALL_BYTES_MAX && request.response_bytes <= SMALL_BYTES_MAX
     };
+    let long = requests.iter().filter(|(request, _)| request.is_long()).count();
     let overlaps = requests.windows(2).filter(|pair| pair[1].0.asked_ns < pair[0].0.ended_ns);
     let mut sizes: Vec<u64> = requests.iter().map(|(request, _)| request.request_bytes).collect();
     sizes.sort_unstable();
     let [small, large] = [10, 90].map(|percent| percentile(&sizes, percent).unwrap_or(0));
-    requests.len() >= COUNT_MIN
+    requests.len() - long >= COUNT_MIN
+        && long * LONG_DIVISOR <= requests.len()
         && requests.iter().all(is_small)
         && overlaps.count() * OVERLAP_DIVISOR <= requests.len()
         && large <= small.saturating_mul(SIZE_FACTOR_MAX)
@@ -189,6 +194,20 @@ mod tests {
         let said = found_across(&all);
         let each = "p9 (pid 9), on connection 2, each time on a new connection: 5.00 ms each.";
         assert!(said.contains(each), "{said}");
+    }
+
+    /// As behind a stall of the disk, or of the machine.
+    #[test]
+    fn one_long_query_among_them_is_not_of_the_many_and_does_not_hide_them() {
+        let long = |at: u64| at > 500 + 59 * 6_000;
+        let query = |at| match long(at) {
+            true => call([at, at + 10, at + 150_000, at + 150_010], [8, 9]),
+            false => query(at),
+        };
+        let [(_, _), queries] = service(61, query);
+        let asked = ("7 > 8", call([100, 120, 530_000, 530_020], [7, 8]));
+        let said = found_across(&[asked, queries]);
+        assert!(said.contains("n-plus-one @server 1x 300 ms"), "{said}");
     }
 
     #[test]
