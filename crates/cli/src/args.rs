@@ -389,7 +389,8 @@ pub struct Plot {
     /// Height in pixels
     #[arg(long, value_name = "PX", default_value_t = 600)]
     pub height: u32,
-    /// Write to this file; - is standard output
+    /// Write to this file, as SVG, or as PNG where its name ends in .png (which sockscope-lab draws); - is standard
+    /// output
     #[arg(short, long, value_name = "FILE", default_value = "-")]
     pub output: PathBuf,
     /// Which part of the trace.

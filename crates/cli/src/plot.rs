@@ -1,7 +1,9 @@
 //! `sockscope plot`: a figure of one flow or of all connections, or all figures.
 
+use std::ffi::OsString;
 use std::fs;
 use std::ops::RangeInclusive;
+use std::path::Path;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -15,6 +17,7 @@ use sockscope_report::{Filter, check_flow};
 
 use crate::args;
 use crate::bundle::{analyze_keeping, analyze_part, chosen};
+use crate::hand_over::hand_over_text;
 use crate::last_trace::or_last;
 
 /// The word that asks for every picture.
@@ -33,7 +36,18 @@ pub fn plot(arguments: &args::Plot) -> Result<(), Failure> {
         Picture::Requests => Requests::read(arguments)?.draw(arguments)?,
         Picture::Flow(figure) => OneFlow::read(arguments)?.draw(figure, arguments)?,
     };
+    if is_of_pixels(&arguments.output) {
+        let mut output = OsString::from("--output=");
+        output.push(&arguments.output);
+        let words = ["lab", "png", "-"].map(OsString::from).into_iter().chain([output]);
+        return Err(hand_over_text("plot -o NAME.png", words, &svg));
+    }
     write_to(&arguments.output, |out| out.write_all(svg.as_bytes()))
+}
+
+/// Whether the file is to be PNG, by its name.
+fn is_of_pixels(output: &Path) -> bool {
+    output.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("png"))
 }
 
 /// Every picture, as a file of its own in the folder.

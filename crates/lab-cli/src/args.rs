@@ -54,6 +54,8 @@ pub enum LabCommand {
     /// Run a network stack of the 1980s as a host that this machine's kernel exchanges packets with.
     #[command(after_help = HOST_EXAMPLES)]
     Host(LabHost),
+    /// Draw a figure (SVG) as a picture of pixels (PNG).
+    Png(LabPng),
     /// Send, receive or compute: the programs of experiments, each with one line of JSON when it ends.
     Work(crate::work::args::LabWork),
 }
@@ -119,6 +121,20 @@ pub struct LabProfile {
         allow_hyphen_values = true
     )]
     pub command: Vec<OsString>,
+}
+
+/// `sockscope lab png`.
+#[derive(Debug, Args)]
+pub struct LabPng {
+    /// Figure to read, as plot or lab wrote it; - is standard input
+    #[arg(value_name = "SVG")]
+    pub figure: PathBuf,
+    /// Pixels of the picture for each pixel of the figure
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=8))]
+    pub scale: u8,
+    /// Write to this file; - is standard output
+    #[arg(short, long, value_name = "FILE")]
+    pub output: PathBuf,
 }
 
 /// `sockscope lab run`.

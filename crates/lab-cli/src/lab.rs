@@ -24,7 +24,7 @@ use crate::args::{
     CheckFormat, CompareFormat, Lab, LabCheck, LabCommand, LabCompare, LabFormat, LabOn, LabRun,
 };
 use crate::experiment_ids::{LIVE, failure};
-use crate::{host, link, profile, work};
+use crate::{host, link, png, profile, work};
 
 /// Time between two lines of progress on a terminal.
 const PROGRESS_EVERY: Duration = Duration::from_millis(100);
@@ -44,6 +44,7 @@ pub fn lab(arguments: &Lab) -> Result<Outcome, Failure> {
         LabCommand::Compare(arguments) => compare(arguments).map(|()| Outcome::Done),
         LabCommand::Host(arguments) => host::host(arguments),
         LabCommand::Profile(arguments) => profile::profile(arguments),
+        LabCommand::Png(arguments) => png::png(arguments).map(|()| Outcome::Done),
         LabCommand::Work(arguments) => work::work(arguments),
     }
 }
