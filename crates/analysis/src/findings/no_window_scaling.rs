@@ -35,7 +35,8 @@ struct Cause {
 pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
     let cause = Cause::of(facts)?;
     let all = held(facts);
-    let held = all.intersect(&fully_open(facts));
+    let most = cause.window_bytes_max(facts);
+    let held = all.intersect(&fully_open(facts, most));
     if held.total_ns().saturating_mul(OPEN_TIME_DIVISOR) < all.total_ns() {
         return None;
     }
@@ -52,10 +53,10 @@ pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
     }
     let sender = facts.who(facts.sender());
     let rtt_ns = facts.base_rtt_ns.unwrap_or(0);
-    let rate = phrasing::bit_rate(UNSCALED_BYTES_MAX, rtt_ns)
+    let rate = phrasing::bit_rate(most, rtt_ns)
         .map(|rate| format!(", which are {rate} in a round trip of {}", phrasing::time(rtt_ns)));
     let summary = format!(
-        "The {sender} had at most {UNSCALED_BYTES_MAX} bytes in flight{}, as {}. Its data waited for the window {} \
+        "The {sender} had at most {most} bytes in flight{}, as {}. Its data waited for the window {} \
          ({}).",
         rate.unwrap_or_default(),
         cause.reason(facts),
@@ -66,10 +67,10 @@ pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
     Some(tally.into_finding(FindingId::NoWindowScaling, facts, cause.side, summary, fix))
 }
 
-/// The times in which the receiver offered nearly all that it can.
-fn fully_open(facts: &FlowFacts<'_>) -> Intervals {
+/// The times in which the receiver offered nearly as much as `most`.
+fn fully_open(facts: &FlowFacts<'_>, most: u64) -> Intervals {
     let segment = u64::from(facts.segment_bytes());
-    let least = UNSCALED_BYTES_MAX.saturating_sub(segment).max(UNSCALED_BYTES_MAX / OPEN_DIVISOR);
+    let least = most.saturating_sub(segment).max(most / OPEN_DIVISOR);
     let mut windows = windows(facts).peekable();
     let mut open = Vec::new();
     while let Some((at_ns, bytes)) = windows.next() {
@@ -104,6 +105,16 @@ impl Cause {
         missing(WindowScale::NotOffered).or_else(|| missing(WindowScale::NotReceived)).or(late)
     }
 
+    /// The largest window. Linux keeps windows within the buffer that the receiver had when it chose its scale
+    /// (`window_clamp` of `tcp_select_initial_window()`), whatever its size is later.
+    fn window_bytes_max(&self, facts: &FlowFacts<'_>) -> u64 {
+        let largest = windows(facts).map(|(_, bytes)| bytes).max();
+        match (self.scale, largest) {
+            (WindowScale::Unshifted, Some(bytes)) => bytes.min(UNSCALED_BYTES_MAX),
+            _ => UNSCALED_BYTES_MAX,
+        }
+    }
+
     fn reason(&self, facts: &FlowFacts<'_>) -> String {
         let who = facts.who(self.side);
         match (self.scale, self.is_of_both) {
@@ -118,8 +129,7 @@ impl Cause {
                 format!("no window scale option arrived from the host of the {who}")
             }
             (WindowScale::Unshifted, _) => format!(
-                "the {who} had a receive buffer below 64 KiB when the connection opened, so that its windows have no \
-                 scale"
+                "the {who} had a receive buffer below 64 KiB when the connection opened, which bounds all its windows"
             ),
         }
     }
@@ -213,7 +223,10 @@ mod tests {
     #[test]
     fn a_buffer_that_grew_after_the_syn_does_not_change_the_scale() {
         let late = "0ms <window-scale code=2 | 1ms <buffers high=4000000 code=2";
-        assert_snapshot!(windows(65_160, late).found(), @"no-window-scaling @server 1x 100 ms: The client had at most 65535 bytes in flight, which are 26.2 Mbit/s in a round trip of 20.0 ms, as the server had a receive buffer below 64 KiB when the connection opened, so that its windows have no scale. Its data waited for the window 1 time (100 % of 100 ms with bytes under way).");
+        assert_snapshot!(windows(65_160, late).found(), @"no-window-scaling @server 1x 100 ms: The client had at most 65160 bytes in flight, which are 26.1 Mbit/s in a round trip of 20.0 ms, as the server had a receive buffer below 64 KiB when the connection opened, which bounds all its windows. Its data waited for the window 1 time (100 % of 100 ms with bytes under way).");
+        let found = windows(20_000, late).found();
+        assert!(found.starts_with("no-window-scaling @server"), "{found}");
+        assert!(found.contains("at most 20000 bytes in flight, which are 8.00 Mbit/s"), "{found}");
         // A buffer that is as small as the window is the limit itself.
         let small = late.replace("4000000", "60000");
         let found = windows(65_160, &small).found();
