@@ -58,10 +58,14 @@ impl Comparison {
         numbers
     }
 
-    /// Cases of the model with the parameters that a case of the kernel varies.
+    /// Cases of the model with the parameters that a case of the kernel varies. A value that no case of the model has is
+    /// one that is shorter on the kernel, and tells no case.
     fn then<'a>(&'a self, today: &CaseResult) -> impl Iterator<Item = &'a CaseResult> {
         let case = &today.case;
-        let varied = case.named[case.named.len() - case.swept..].to_vec();
+        let mut varied = case.named[case.named.len() - case.swept..].to_vec();
+        varied.retain(|(name, value)| {
+            self.model.cases.iter().any(|then| then.case.value(name) == Some(value))
+        });
         self.model.cases.iter().filter(move |then| {
             varied.iter().all(|(name, value)| then.case.value(name) == Some(value))
         })
@@ -224,6 +228,16 @@ mod tests {
         assert!(text.contains("then: the model; today: Linux 6.18"), "{text}");
         assert!(text.contains("printed, layering/glitch-a: "), "{text}");
         assert!(text.ends_with("note: a note\n"), "{text}");
+    }
+
+    #[test]
+    fn a_case_that_is_shorter_on_the_kernel_is_compared() {
+        let mut both = comparison();
+        let case = &mut both.kernel.cases[0].case;
+        case.named.push(("calls".to_owned(), toml::Value::Integer(1)));
+        case.swept = 1;
+        let today = both.kernel.cases[0].clone();
+        assert_eq!(both.then(&today).count(), 1);
     }
 
     #[test]
