@@ -121,9 +121,9 @@ fn what_cannot_be_run_is_refused_in_one_line() {
     let only = ["lab", "run", "bb-2", "--set", "message_bytes=65536"];
     assert!(refused(&only).contains("bb-2, the only case: datagram"));
     assert!(refused(&["lab", "run", "none.toml"]).contains("none.toml"));
-    assert!(
-        refused(&["lab", "run", "si-4a", "--on", "live"]).contains("`load_at` has no counterpart")
-    );
+    let past_the_cache = "lab run pc-1 --on live --set driver=packets --set data_from=uncached";
+    let past_the_cache: Vec<&str> = past_the_cache.split(' ').collect();
+    assert!(refused(&past_the_cache).contains("`pc-1` does not run on this kernel"));
     assert!(refused(&["lab", "run", "protocol-choice"]).contains("add --on live"));
     assert!(refused(&["lab", "check", "--paper", "moby-dick"]).contains("moby-dick"));
     assert!(refused(&["lab", "run", "lh1"]).contains("did you mean lh-1?"));

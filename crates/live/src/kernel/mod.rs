@@ -14,7 +14,7 @@ mod spread;
 
 use std::path::Path;
 
-use sockscope_experiment::measurement::Measurement;
+use sockscope_experiment::measurement::{Measure, Measurement};
 use sockscope_experiment::result::{CaseResult, OnKernel, RunResult};
 use sockscope_experiment::{Case, Experiment, Keep, Workload};
 use sockscope_record::counted;
@@ -134,6 +134,10 @@ pub fn run(
     let mut results = Vec::new();
     let mut notes = Vec::new();
     for (case, work) in cases.into_iter().zip(works) {
+        if let Some(why) = cells::refused(&case) {
+            notes.push(format!("{}: {why}", case.words()));
+            continue;
+        }
         progress(&case.words());
         match runs.of_case(&experiment, &case, &work)? {
             Ok(measured) => results.push(CaseResult { case, measured }),
@@ -271,12 +275,27 @@ impl Runs<'_> {
             ));
         };
         if let (true, Work::Programs(programs)) = (self.is_recorded, work) {
+            all.measures.splice(0..0, self.measures(experiment, case, programs)?);
+        }
+        Ok(Ok(all))
+    }
+
+    /// Numbers of the recorded run. It is made again where it has no connection, as after records that were missed.
+    fn measures(
+        &mut self,
+        experiment: &Experiment,
+        case: &Case,
+        programs: &Programs,
+    ) -> Result<Vec<Measure>, KernelError> {
+        for _ in 0..=self.plan.rule.again_max {
             let seen = run::record(programs, self.plan.laboratory);
             let seen = seen.map_err(|error| in_case(experiment, case, error))?;
             self.missed += seen.missed();
-            all.measures.splice(0..0, seen.measures().unwrap_or_default());
+            if let Some(measures) = seen.measures() {
+                return Ok(measures);
+            }
         }
-        Ok(Ok(all))
+        Ok(Vec::new())
     }
 
     /// One run, made again while others disturb it; `None` where they did each time. The inner error says why the case

@@ -164,13 +164,17 @@ impl Flow<'_> {
         ]
     }
 
-    /// Delay of each packet between two points, by the packet's first byte.
+    /// Delay of each packet between two points, by the packet's first byte, in order of offsets.
     fn delays_us(&self, from: Point, to: Point) -> Vec<f64> {
+        self.delays_by_offset(from, to).into_values().collect()
+    }
+
+    fn delays_by_offset(&self, from: Point, to: Point) -> BTreeMap<u64, f64> {
         let left: BTreeMap<u64, u64> =
             self.data(to).iter().map(|pass| (pass.offset, pass.at_ns)).collect();
         let delay = |pass: &Passage| {
             let left_ns = left.get(&pass.offset)?;
-            Some(left_ns.saturating_sub(pass.at_ns) as f64 / 1e3)
+            Some((pass.offset, left_ns.saturating_sub(pass.at_ns) as f64 / 1e3))
         };
         self.data(from).iter().filter_map(delay).collect()
     }
@@ -228,9 +232,12 @@ impl Flow<'_> {
             self.store.flow(direction).at(Point::InterfaceEnqueue).iter().filter(is_fin).count()
         });
         let gaps = |point| gaps_ns(&self.data(point)).iter().map(|gap| *gap as f64).collect();
-        let [handed, sent, read]: [Vec<f64>; 3] =
-            [Point::InterfaceEnqueue, Point::InterfaceDequeue, Point::ReceiveEnqueue].map(gaps);
-        let changes: Vec<f64> = sent.iter().zip(&read).map(|(a, b)| (a - b).abs()).collect();
+        let [handed, sent]: [Vec<f64>; 2] =
+            [Point::InterfaceEnqueue, Point::InterfaceDequeue].map(gaps);
+        // A gap differs by as much as the delays of its two packets do.
+        let delays = self.delays_us(Point::InterfaceDequeue, Point::ReceiveEnqueue);
+        let changes: Vec<f64> =
+            delays.windows(2).map(|pair| 1e3 * (pair[1] - pair[0]).abs()).collect();
         let writes = self.store.flow(Direction::FromClient).events.iter();
         let empty = self.found_empty(Stage::InputQueue, Point::InputEnqueue);
         vec![
@@ -244,19 +251,29 @@ impl Flow<'_> {
             ("write_calls", writes.filter(|event| event.kind == Kind::WriteCall).count() as f64),
             ("packet_bytes", mean(&self.lens(Point::InterfaceEnqueue))),
             ("last_in_burst_delay_us", self.last_delay_us()),
+            ("pushed_emptying_percent", self.pushed_percent()),
         ]
+    }
+
+    /// Share of the packets with PSH that end with the last byte which had entered the send queue.
+    fn pushed_percent(&self) -> f64 {
+        let written = self.data(Point::SendEnqueue);
+        let end_at =
+            |at_ns: u64| written.iter().filter(|pass| pass.at_ns <= at_ns).map(Passage::end).max();
+        let handed = self.data(Point::InterfaceEnqueue);
+        let pushed = handed.iter().filter(|pass| pass.tcp_flags & tcp_flags::PSH != 0);
+        let empties = pushed.map(|pass| f64::from(end_at(pass.at_ns) == Some(pass.end())));
+        100.0 * mean(&empties.collect::<Vec<_>>())
     }
 
     /// Mean delay in the interface queue of the packets after which a burst ends.
     fn last_delay_us(&self) -> f64 {
         let handed = self.data(Point::InterfaceEnqueue);
-        let delays = self.delays_us(Point::InterfaceEnqueue, Point::InterfaceDequeue);
-        if delays.len() != handed.len() {
-            return f64::NAN;
-        }
+        let delays = self.delays_by_offset(Point::InterfaceEnqueue, Point::InterfaceDequeue);
         let is_last = gaps_ns(&handed).into_iter().map(|gap| gap >= BURST_GAP_NS).chain([true]);
+        let last = handed.iter().zip(is_last).filter(|(_, is)| *is);
         let last: Vec<f64> =
-            delays.into_iter().zip(is_last).filter(|(_, is)| *is).map(|(us, _)| us).collect();
+            last.filter_map(|(pass, _)| delays.get(&pass.offset).copied()).collect();
         mean(&last)
     }
 
@@ -316,6 +333,7 @@ mod tests {
                     flow: id.flow(Direction::FromClient),
                     offset: 1000 * packet,
                     len: 1000,
+                    tcp_flags: tcp_flags::PSH,
                     ..Record::default()
                 })
             })
@@ -340,6 +358,7 @@ mod tests {
         assert_eq!((of("packet_bytes"), of("data_bytes_back")), (Some(1000.0), Some(0.0)));
         assert_eq!(of("send_socket_us"), None, "nothing is recorded before point 1");
         assert_eq!(of("last_in_burst_delay_us"), Some(10.0));
+        assert_eq!(of("pushed_emptying_percent"), Some(100.0));
     }
 
     #[test]

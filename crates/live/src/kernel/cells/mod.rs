@@ -13,20 +13,23 @@ use sockscope_experiment::{Case, DataFrom, DriverPart, Workload};
 /// Seed of the cells that are lost.
 const SEED: u64 = 1;
 
-/// Measures a case; else why it has no counterpart here.
+/// Why a case has no counterpart here.
+pub(super) fn refused(case: &Case) -> Option<&'static str> {
+    let parameters = case.atm.as_ref()?;
+    match (parameters.driver, parameters.data_from) {
+        (_, DataFrom::Uncached) => Some("a program has no memory that is read past the cache"),
+        (DriverPart::Words | DriverPart::Cells, DataFrom::Memory) => {
+            Some("cells that are made before are in the cache")
+        }
+        _ => None,
+    }
+}
+
+/// Measures a case; else what went wrong.
 pub(super) fn measure(workload: Workload, case: &Case) -> Result<Measurement, String> {
     let parameters = case.atm.as_ref().ok_or("it has no parameters of a driver")?;
     match workload {
-        Workload::AtmSend => {
-            if parameters.data_from == DataFrom::Uncached {
-                return Err("a program has no memory that is read past the cache".to_owned());
-            }
-            if parameters.driver != DriverPart::Packets && parameters.data_from == DataFrom::Memory
-            {
-                return Err("cells that are made before are in the cache".to_owned());
-            }
-            send::run(parameters)
-        }
+        Workload::AtmSend => send::run(parameters),
         Workload::BusAccess => Ok(access::run(parameters)),
         _ => loss::run(parameters, SEED),
     }
