@@ -9,6 +9,7 @@ mod comparison;
 mod design;
 mod forwarding;
 mod layering;
+mod live;
 mod packets;
 mod profile;
 mod protocol_atm;
@@ -32,6 +33,7 @@ use sockscope_experiment::papers::Claim;
 use sockscope_experiment::result::RunResult;
 
 pub use comparison::{Comparison, Shown, Verdict};
+pub use live::{JudgedClaim, LiveVerdict, judge, write_live_json, write_live_text};
 pub use registry::{check, check_results};
 pub use report::{write_json, write_text};
 

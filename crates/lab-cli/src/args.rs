@@ -42,7 +42,7 @@ pub enum LabCommand {
     List,
     /// Run one experiment and print its results.
     Run(LabRun),
-    /// Check the claims of the papers against the model.
+    /// Check the claims of the papers against the model, or against this machine.
     Check(LabCheck),
     /// Run a command, and a server for it, at the two ends of a wire with delay, rate and loss, or of another topology.
     Link(LabLink),
@@ -194,10 +194,16 @@ pub struct LabCheck {
     /// Only the claims of this paper: sunos-ipc, bsd-buffers, protocol-choice or layering
     #[arg(long, value_name = "NAME")]
     pub paper: Option<String>,
+    /// Against what
+    #[arg(long, value_enum, default_value_t)]
+    pub on: LabOn,
+    /// Keep runs on this machine that other programs disturbed; else their claims are not judged
+    #[arg(long)]
+    pub keep_disturbed: bool,
     /// Form of the outcome
     #[arg(long, value_enum, default_value_t)]
     pub format: CheckFormat,
-    /// Exit with status 1 when a claim differs
+    /// Exit with status 1 when a claim differs, or on this machine is otherwise than the register expects
     #[arg(long)]
     pub check: bool,
 }

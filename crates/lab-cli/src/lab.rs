@@ -115,7 +115,8 @@ fn run_live(arguments: &LabRun) -> Result<(), Failure> {
 fn run_on_kernel(arguments: &LabRun) -> Result<(), Failure> {
     let mut experiment = experiment(&arguments.experiment)?;
     experiment.set_all(&arguments.set).map_err(|error| failure(&error))?;
-    let results = on_kernel(&experiment, arguments.repetitions, arguments.keep_disturbed)?;
+    let runs = arguments.repetitions;
+    let results = on_kernel(&experiment, runs, arguments.keep_disturbed, &mut case_begins)?;
     if let Some(folder) = &arguments.output {
         keep_results(folder, &results)?;
         stderr!("sockscope: results in {}", folder.display());
@@ -123,18 +124,23 @@ fn run_on_kernel(arguments: &LabRun) -> Result<(), Failure> {
     show(&results, [result::write_json, result::write_csv, result::write_text], arguments.format)
 }
 
+/// Says which case begins.
+fn case_begins(case: &str) {
+    stderr!("sockscope: {case}");
+}
+
 /// Results of an experiment on this kernel.
 fn on_kernel(
     experiment: &Experiment,
     runs: Option<u32>,
     keeps_disturbed: bool,
+    progress: &mut dyn FnMut(&str),
 ) -> Result<result::RunResult, Failure> {
     let laboratory = std::env::current_exe()
         .map_err(|error| Failure::new(format!("cannot find this program: {error}")))?;
     let rule = Rule { drops: !keeps_disturbed, ..Rule::default() };
     let plan = kernel::Plan { laboratory: &laboratory, runs, rule };
-    let mut progress = |case: &str| stderr!("sockscope: {case}");
-    kernel::run(experiment, plan, &mut progress).map_err(|error| Failure::new(error.to_string()))
+    kernel::run(experiment, plan, progress).map_err(|error| Failure::new(error.to_string()))
 }
 
 /// `sockscope lab compare`.
@@ -142,7 +148,8 @@ fn compare(arguments: &LabCompare) -> Result<(), Failure> {
     let mut experiment = experiment(&arguments.experiment)?;
     experiment.set_all(&arguments.set).map_err(|error| failure(&error))?;
     // First the kernel: whether it can run the experiment shows at once.
-    let kernel = on_kernel(&experiment, arguments.repetitions, arguments.keep_disturbed)?;
+    let runs = arguments.repetitions;
+    let kernel = on_kernel(&experiment, runs, arguments.keep_disturbed, &mut case_begins)?;
     let mut progress = Progress::new();
     let model = run::run(&experiment, threads(), &mut |done, of| progress.show(done, of))
         .map_err(|error| failure(&error))?;
@@ -344,7 +351,33 @@ fn write_figure(path: &Path, svg: Result<String, impl Display>) -> Result<(), Fa
     Ok(())
 }
 
+/// What this machine says to the claims.
+fn check_live(arguments: &LabCheck) -> Result<Outcome, Failure> {
+    let mut machine = String::new();
+    let judged = sockscope_claims::judge(arguments.paper.as_deref(), &mut |experiment| {
+        stderr!("sockscope: {}", experiment.id);
+        let result = on_kernel(experiment, None, arguments.keep_disturbed, &mut |_| {});
+        let result = result.map_err(|failure| failure.to_string())?;
+        machine = result.kernel.as_ref().map_or(String::new(), |kernel| kernel.machine.clone());
+        Ok(result)
+    });
+    let judged = judged.map_err(|error| failure(&error))?;
+    let write = match arguments.format {
+        CheckFormat::Text => sockscope_claims::write_live_text,
+        CheckFormat::Json => sockscope_claims::write_live_json,
+    };
+    write_to(Path::new("-"), |out| write(&judged, &machine, out))?;
+    let differs = judged.iter().any(sockscope_claims::JudgedClaim::is_surprise);
+    Ok(if arguments.check && differs { Outcome::Found } else { Outcome::Done })
+}
+
 fn check(arguments: &LabCheck) -> Result<Outcome, Failure> {
+    if arguments.on == LabOn::Live {
+        return check_live(arguments);
+    }
+    if arguments.keep_disturbed {
+        return Err(Failure::new("--keep-disturbed is for --on live: nothing disturbs the model"));
+    }
     let mut progress = Progress::new();
     let mut show = |done, of| progress.show(done, of);
     let checked = sockscope_claims::check(arguments.paper.as_deref(), threads(), &mut show)

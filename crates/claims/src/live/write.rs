@@ -1,0 +1,178 @@
+//! What a kernel says to the claims: schema `sockscope.claims-live/1`, and text for people.
+
+use std::io;
+
+use serde::Serialize;
+use sockscope_experiment::result::wrapped;
+
+use super::{JudgedClaim, LiveVerdict};
+
+/// Name and version of the form.
+const SCHEMA: &str = "sockscope.claims-live/1";
+/// Columns of a line of notes.
+const WIDTH: usize = 100;
+
+/// Writes the outcome as one JSON document. `machine` is that of the runs, in words.
+///
+/// # Errors
+///
+/// When `out` fails.
+pub fn write_live_json(
+    judged: &[JudgedClaim],
+    machine: &str,
+    out: &mut dyn io::Write,
+) -> io::Result<()> {
+    let claims = judged.iter().map(|one| ClaimView {
+        id: &one.claim.id,
+        verdict: one.verdict.name(),
+        expected: one.expected().name(),
+        is_surprise: one.is_surprise(),
+        value: one.value,
+        words: &one.words,
+        run: &one.run,
+    });
+    let [holds, changed, gone, not_judged] = counts(judged);
+    let surprises = judged.iter().filter(|one| one.is_surprise()).count();
+    let summary = Summary { holds, changed, gone, not_judged, surprises };
+    let document =
+        Document { schema: SCHEMA, on: "live", machine, claims: claims.collect(), summary };
+    serde_json::to_writer_pretty(&mut *out, &document)?;
+    out.write_all(b"\n")
+}
+
+/// Writes the outcome as text: for each claim its verdict, the number and the run, a summary last.
+///
+/// # Errors
+///
+/// When `out` fails.
+pub fn write_live_text(
+    judged: &[JudgedClaim],
+    machine: &str,
+    out: &mut dyn io::Write,
+) -> io::Result<()> {
+    let width = judged.iter().map(|one| one.claim.id.len()).max().unwrap_or(0);
+    for one in judged {
+        let id = &one.claim.id;
+        let expected = match one.is_surprise() {
+            true => format!("  the register expects: {}", one.expected().name()),
+            false => String::new(),
+        };
+        let line = format!("{:<10}  {id:<width$}{expected}", one.verdict.name());
+        writeln!(out, "{}", line.trim_end())?;
+        if one.is_surprise() {
+            write_wrapped(&one.claim.statement, out)?;
+        }
+        let value = one.value.map(|value| format!(": {}", rounded(value))).unwrap_or_default();
+        write_wrapped(&format!("{}{value}", one.words), out)?;
+        if !one.run.is_empty() {
+            write_wrapped(&one.run, out)?;
+        }
+    }
+    let [holds, changed, gone, not_judged] = counts(judged);
+    let surprises = judged.iter().filter(|one| one.is_surprise()).count();
+    writeln!(
+        out,
+        "\n{} claims on {machine}: {holds} hold, {changed} changed, {gone} gone, {not_judged} not judged",
+        judged.len()
+    )?;
+    if surprises > 0 {
+        writeln!(
+            out,
+            "{surprises} otherwise than the register expects; docs/fidelity.md explains them."
+        )?;
+    }
+    Ok(())
+}
+
+fn write_wrapped(text: &str, out: &mut dyn io::Write) -> io::Result<()> {
+    const INDENT: usize = 12;
+    let mut lines = wrapped(text, WIDTH - INDENT).into_iter().filter(|line| !line.is_empty());
+    lines.try_for_each(|line| writeln!(out, "{:INDENT$}{line}", ""))
+}
+
+/// Four significant digits.
+fn rounded(number: f64) -> String {
+    if number.fract() == 0.0 {
+        return format!("{number}");
+    }
+    let whole_digits = number.abs().log10().floor().max(0.0) as usize + 1;
+    format!("{number:.*}", 4_usize.saturating_sub(whole_digits).max(1))
+}
+
+/// How many claims have each verdict, in the order of [`LiveVerdict`].
+fn counts(judged: &[JudgedClaim]) -> [usize; 4] {
+    LiveVerdict::ALL.map(|verdict| judged.iter().filter(|one| one.verdict == verdict).count())
+}
+
+/// The document.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(title = SCHEMA))]
+struct Document<'a> {
+    #[cfg_attr(test, schemars(extend("const" = SCHEMA)))]
+    schema: &'static str,
+    on: &'static str,
+    /// The machine, in words.
+    machine: &'a str,
+    claims: Vec<ClaimView<'a>>,
+    summary: Summary,
+}
+
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct ClaimView<'a> {
+    id: &'a str,
+    /// `holds`, `changed`, `gone` or `not-judged`.
+    verdict: &'static str,
+    /// The same, by the register.
+    expected: &'static str,
+    is_surprise: bool,
+    value: Option<f64>,
+    /// What the value is, or why nothing is judged.
+    words: &'a str,
+    /// The command line of the run; empty without one.
+    run: &'a str,
+}
+
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct Summary {
+    holds: usize,
+    changed: usize,
+    gone: usize,
+    not_judged: usize,
+    surprises: usize,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::judge;
+    use super::*;
+
+    #[test]
+    fn the_schema_file_is_that_of_the_types() {
+        let settings = schemars::generate::SchemaSettings::draft2020_12().for_serialize();
+        let schema = settings.into_generator().into_root_schema_for::<Document<'_>>();
+        let expected = serde_json::to_string_pretty(&schema).unwrap() + "\n";
+        let path =
+            concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/schemas/claims-live.json");
+        if std::env::var_os("SOCKSCOPE_UPDATE").is_some() {
+            std::fs::write(path, &expected).unwrap();
+        }
+        let found = std::fs::read_to_string(path).unwrap_or_default();
+        assert!(found == expected, "run SOCKSCOPE_UPDATE=1 cargo test -p sockscope-claims schema");
+    }
+
+    #[test]
+    fn both_forms_have_the_reason_of_what_is_not_judged() {
+        let judged = judge(None, &mut |_| Err("no right to make a namespace".to_owned())).unwrap();
+        let (mut text, mut json) = (Vec::new(), Vec::new());
+        write_live_text(&judged, "Linux 6.18", &mut text).unwrap();
+        write_live_json(&judged, "Linux 6.18", &mut json).unwrap();
+        let text = String::from_utf8(text).unwrap();
+        let last = "66 claims on Linux 6.18: 0 hold, 0 changed, 0 gone, 66 not judged\n";
+        assert!(text.ends_with(last), "{text}");
+        assert!(text.contains("no right to make a namespace"), "{text}");
+        let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
+        assert_eq!((&json["summary"]["not_judged"], &json["on"]), (&66.into(), &"live".into()));
+    }
+}
