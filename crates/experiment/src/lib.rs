@@ -173,7 +173,7 @@ impl Experiment {
     }
 
     /// The same without these parameters and these kinds of results, as on something that does not have them. Cases that
-    /// only differed in one of the parameters are one.
+    /// only differed in one of the parameters are one, and figures of some of them are of all.
     ///
     /// # Errors
     ///
@@ -186,6 +186,7 @@ impl Experiment {
             rest.shown.remove(*name);
             rest.variant.iter_mut().for_each(|variant| drop(variant.remove(*name)));
             rest.changes.retain(|(other, _)| other != name);
+            rest.figures.iter_mut().for_each(|figure| drop(figure.only.remove(*name)));
         }
         rest.variant = distinct(std::mem::take(&mut rest.variant));
         rest.record.retain(|keep| !results.contains(keep));

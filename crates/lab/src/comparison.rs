@@ -12,6 +12,8 @@ use crate::figure::{charts, in_words};
 
 /// Numbers that are compared where the experiment has no figure of them.
 const NUMBERS: [&str; 4] = ["throughput_bits_per_s", "call_ns.mean", "segments", "acks"];
+/// The name of a line that has no other.
+const KERNEL: &str = "this kernel";
 /// Columns that sentences fill.
 const WIDTH: usize = 88;
 
@@ -73,7 +75,12 @@ impl Comparison {
 }
 
 /// Panels of both, one chart.
-fn both(model: Chart, kernel: Chart) -> Chart {
+fn both(model: Chart, mut kernel: Chart) -> Chart {
+    // Without the parameters of the model alone a line may have no name. A single line needs none.
+    if model.panels.iter().any(|panel| panel.series.len() > 1) {
+        let series = kernel.panels.iter_mut().flat_map(|panel| &mut panel.series);
+        series.filter(|one| one.name.is_empty()).for_each(|one| one.name = KERNEL.to_owned());
+    }
     let titled = |chart: Chart, on: &str| {
         chart
             .panels
@@ -199,7 +206,9 @@ pub fn write_comparison_json(comparison: &Comparison, out: &mut dyn io::Write) -
 #[cfg(test)]
 mod tests {
     use sockscope_experiment::builtin_by_id;
+    use sockscope_experiment::measurement::{Measurement, Phase};
     use sockscope_experiment::result::OnKernel;
+    use sockscope_render::chart::Series;
 
     use super::*;
     use crate::run::run;
@@ -246,6 +255,38 @@ mod tests {
         let titles: Vec<&str> =
             charts[0].1.panels.iter().map(|panel| panel.title.as_str()).collect();
         assert_eq!((charts[0].0.as_str(), titles), ("figure-1", vec!["Model", "This kernel"]));
+    }
+
+    #[test]
+    fn a_figure_of_phases_is_drawn_of_a_kernel_that_has_some() {
+        let mut experiment = builtin_by_id("si-4c").unwrap();
+        experiment.set_all(&["depth=1", "scheduler=decay"]).unwrap();
+        let drawn = |phases: Vec<Phase>| {
+            let case = experiment.cases().unwrap().remove(0);
+            let measured = Measurement { phases, ..Measurement::default() };
+            let kernel = comparison().kernel.kernel;
+            let cases = vec![CaseResult { case, measured }];
+            let drawn = charts(&RunResult { experiment: experiment.clone(), cases, kernel });
+            drawn.unwrap().iter().any(|(name, _)| name == "figure-18")
+        };
+        let phase = Phase { process: "compute", from_ns: 1_000_000_000, to_ns: 1_100_000_000 };
+        assert!(drawn(vec![phase]) && !drawn(Vec::new()));
+    }
+
+    #[test]
+    fn a_line_without_a_name_is_of_the_kernel_where_there_are_several() {
+        let chart = |names: &[&str]| {
+            let (_, mut chart) = comparison().charts().unwrap().remove(0);
+            chart.panels.truncate(1);
+            let line = chart.panels[0].series[0].clone();
+            let named =
+                names.iter().map(|name| Series { name: (*name).to_owned(), ..line.clone() });
+            chart.panels[0].series = named.collect();
+            chart
+        };
+        let name =
+            |model: &[&str]| both(chart(model), chart(&[""])).panels[1].series[0].name.clone();
+        assert_eq!((name(&["a", "b"]).as_str(), name(&[""]).as_str()), ("this kernel", ""));
     }
 
     #[test]

@@ -92,7 +92,8 @@ fn is_measured(figure: &Figure, result: &RunResult) -> bool {
     let Some(first) = result.cases.first() else { return false };
     let numbers = first.measured.numbers(&result.experiment);
     let has = |name: &String| numbers.iter().any(|(other, _)| other == name);
-    figure.x.is_some() && figure.y.iter().all(has)
+    let has_phases = figure.phases && !first.measured.phases.is_empty();
+    has_phases || figure.x.is_some() && figure.y.iter().all(has)
 }
 
 fn chart(figure: &Figure, result: &RunResult) -> Result<Chart, String> {
