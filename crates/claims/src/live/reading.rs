@@ -140,7 +140,10 @@ impl Results<'_> {
     fn one(&self, y: &str, wanted: Wanted) -> Result<f64, String> {
         let missing = || format!("no run of {} was left", in_words(wanted));
         let case = self.cases(wanted).next().ok_or_else(missing)?;
-        self.number(case, y).ok_or_else(|| format!("{} has no {y}", in_words(wanted)))
+        // A count is of all runs that were left, and as many as the case has octets.
+        let per = if y == "acks" { self.number(case, "bytes") } else { Some(1.0) };
+        let number = self.number(case, y).zip(per).map(|(number, per)| number / per);
+        number.ok_or_else(|| format!("{} has no {y}", in_words(wanted)))
     }
 
     fn best(&self, y: &str, wanted: Wanted) -> Result<f64, String> {
