@@ -21,8 +21,7 @@ pub struct Tun {
 }
 
 impl Tun {
-    /// Makes the device in this thread's namespace. With offload, packets are groups with a head
-    /// (see [`crate::group`]).
+    /// Makes the device in this thread's namespace. With offload, packets are groups with a head.
     pub fn new(name: &str, has_offload: bool) -> io::Result<Self> {
         let mut options = OpenOptions::new();
         options.read(true).write(true).custom_flags(libc::O_NONBLOCK);
