@@ -246,7 +246,42 @@ fn waited(report: &Report<'_>, total: &FindingTotal<'_>, page: &Page<'_>) -> Str
         ),
     };
     let held = held_up(report, total, page).unwrap_or_default();
-    format!("{name}: {summary}{more}{held}")
+    let together = read_together(report, total).unwrap_or_default();
+    format!("{name}: {summary}{more}{held}{together}")
+}
+
+/// Of an event loop that read several requests, paused, and then answered them: nothing shows for which one it worked.
+/// Those that read and work at once did so for the last one.
+fn read_together(report: &Report<'_>, total: &FindingTotal<'_>) -> Option<String> {
+    let (from_ns, until_ns) = *total.worst.times.iter().max_by_key(|times| times.1 - times.0)?;
+    let list = &total.worst_in.requests.list;
+    let thread = list.iter().find(|one| one.heard.ns() == Some(from_ns))?.reader_thread;
+    let near_ns = (until_ns - from_ns) / 10;
+    let is_near =
+        |at_ns: Option<u64>, ns: u64| at_ns.is_some_and(|at_ns| at_ns.abs_diff(ns) <= near_ns);
+    let mut read = Vec::new();
+    for connection in report.connections() {
+        let together = connection.requests.list.iter().filter(|one| {
+            one.reader_thread == thread
+                && is_near(one.heard.ns(), from_ns)
+                && is_near(one.answered.ns(), until_ns)
+        });
+        read.extend(together.filter_map(|one| Some((one.heard.ns()?, connection))));
+    }
+    let (_, last) = read.iter().max_by_key(|(heard_ns, _)| *heard_ns)?;
+    if thread == 0 || read.len() < 2 {
+        return None;
+    }
+    let asker = last.requests.asked_by?;
+    let client = last.connection.processes.iter().find(|process| process.side == asker)?;
+    Some(format!(
+        " It had read {} together, and each of them may have had the time: the last one was that of {} (pid {}), on \
+         connection {}.",
+        counted(read.len() as u64, "request"),
+        client.comm,
+        client.pid,
+        last.connection.id.0
+    ))
 }
 
 /// Callers on other connections to the same address that waited as long as a long request takes, meanwhile.

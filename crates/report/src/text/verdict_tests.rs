@@ -257,3 +257,32 @@ fn verdict_and_next(analysis: &Analysis) -> String {
     let lines: Vec<_> = lines.take_while(|line| !line.is_empty()).collect();
     lines.join(" ").split_whitespace().collect::<Vec<_>>().join(" ")
 }
+
+#[test]
+fn requests_that_were_read_together_are_told_with_the_last_one() {
+    let mut analysis = slow_calls();
+    let slow = analysis.connections[0].requests.list[1];
+    let (heard_ns, answered_ns) = (slow.asked_ns + 1_000, slow.ended_ns - 1_000);
+    let read = |after_ns| {
+        let mut request = slow.with_answer(Some(heard_ns + after_ns), Some(answered_ns + after_ns));
+        request.reader_thread = 8;
+        request
+    };
+    analysis.connections[0].requests.list[1] = read(0);
+    analysis.connections[1].requests.list.push(read(20));
+    analysis.connections[0].findings = vec![Finding {
+        id: FindingId::SlowService,
+        cost_ns: 2_000_000_000,
+        times: vec![(heard_ns, answered_ns)],
+        count: 1,
+        summary: "The server (python3, pid 4712) took 2.00 s.".to_owned(),
+        ..stall().connections[0].findings[0].clone()
+    }];
+    let said = verdict(&analysis);
+    let last = analysis.connections[1].connection.id.0;
+    assert!(
+        said.contains("It had read 2 requests together, and each of them may have had the time"),
+        "{said}"
+    );
+    assert!(said.contains(&format!("on connection {last}.")), "{said}");
+}

@@ -120,18 +120,24 @@ fn root_situation_20_redis_frozen_by_one_script() {
     situation.report(&recording.dir(), |answer| {
         let who = format!("server (redis-server, pid {})", redis.pid());
         if answer.has("verdict  slow-service") {
-            // The long request itself, with what it did to the others.
-            let took = "that redis-cli waited: from reading the request";
-            answer.part_says("verdict", &[&who, took, "to the same server, up to"]);
             assert_near("the freeze", answer.ms_after(" took "), frozen_ms);
-            assert_near("those who waited", answer.number_after("callers waited on "), CLIENTS);
+            let others = answer.number_after("callers waited on ");
+            assert_near("those who waited", others, CLIENTS);
+            // Of requests that redis read together no one knows which had the time; it reads and works at once.
+            let last = format!("the last one was that of redis-cli (pid {freezer})");
+            let itself = "that redis-cli waited: from reading the request";
+            let is_itself = answer.part("verdict").contains(itself);
+            answer.part_says("verdict", &[&who, if is_itself { itself } else { &last }]);
             return;
         }
         answer.part_says("verdict", &["head-of-line costs most"]);
         let culprit = format!("client (redis-cli, pid {freezer})");
         answer.part_says("why", &[&who, &culprit, "requests on other connections lay unread"]);
         assert_near("the freeze", answer.ms_after(", for "), frozen_ms);
-        assert_near("those who waited", answer.number_after(", and "), CLIENTS);
+        let unread = answer.number_after(", and ");
+        let is_of_several = answer.part("why").contains("that it had read together");
+        let read = if is_of_several { answer.number_after("served one of ") } else { 0.0 };
+        assert_near("those who waited", unread + read, CLIENTS);
         answer.is_silent_about(&["nothing wrong", "the path", "sent again", "interface"]);
     });
 }
