@@ -92,7 +92,7 @@ fn of_host(error: &HostError) -> Failure {
     Failure::new(format!("lab host: {error}"))
 }
 
-/// Runs the command, and waits for what the host does of itself; how the command ended.
+/// Runs the command, and waits for the page and the exchanges of the host; the status of the command.
 fn at_this_end(
     arguments: &LabHost,
     hosts: &Hosts,

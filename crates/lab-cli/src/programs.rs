@@ -34,7 +34,7 @@ pub fn start_server(hosts: &Hosts, line: &str, stop: &StopSignals) -> Result<Chi
     Ok(server)
 }
 
-/// Runs the command of each client; how the first one ended that failed.
+/// Runs the command of each client; the status of the first one that failed.
 pub fn run_clients(
     hosts: &Hosts,
     clients: usize,

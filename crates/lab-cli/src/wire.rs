@@ -1,4 +1,4 @@
-//! The wire of `lab link` and `lab host`: its settings from the command line, and what it says of itself at the end.
+//! The wire of `lab link` and `lab host`: its settings from the command line, and its report at the end.
 
 use std::fs;
 use std::path::Path;

@@ -6,6 +6,7 @@
 //! monotonic clock. [`kernel`] runs the experiments of the papers. Each result has
 //! the [`conditions`] of its runs. [`host`] runs a stack of the 1980s as a host that this kernel talks with.
 
+mod collector;
 pub mod conditions;
 pub mod host;
 pub mod integrated;

@@ -44,7 +44,7 @@ pub enum LinkKind {
     Ethernet(EthernetConfig),
     /// A line between two stations, which can send at the same time.
     PointToPoint(PointToPointConfig),
-    /// A line from one station to what is not simulated: see [`Simulation::deliver`](crate::Simulation::deliver).
+    /// A line from one station to the outside of the simulation: see [`Simulation::deliver`](crate::Simulation::deliver).
     Outside,
 }
 
@@ -65,7 +65,7 @@ impl LinkConfig {
         Self { kind: LinkKind::PointToPoint(config), faults: Faults::NONE }
     }
 
-    /// A line to what is not simulated.
+    /// A line to the outside of the simulation.
     pub fn outside() -> Self {
         Self { kind: LinkKind::Outside, faults: Faults::NONE }
     }

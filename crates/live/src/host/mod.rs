@@ -1,6 +1,6 @@
 //! A stack of the 1980s as a host on the network: it exchanges packets with this machine's kernel, in real time.
 //!
-//! The host is a simulation of one host with a line to the outside. Its clock is this machine's: what is due happens
+//! The host is a simulation of one host with a line to the outside. Its clock is this machine's: an event happens
 //! when its time has come, and a packet from outside arrives when it does. On a machine with costs the host is as fast
 //! as that machine was.
 

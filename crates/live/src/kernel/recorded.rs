@@ -15,10 +15,11 @@ use sockscope_analysis::{
     Analysis, Analyzer, ConnectionStore, FlowCurves, Passage, Stores, TraceFacts,
 };
 use sockscope_experiment::measurement::Measure;
-use sockscope_probe::{Options, Pick, Priority, Recorder, Sink};
-use sockscope_record::{Connection, Direction, Kind, Point, Record, Stage, tcp_flags};
+use sockscope_probe::{Options, Pick, Priority, Recorder};
+use sockscope_record::{Direction, Kind, Point, Stage, tcp_flags};
 
 use super::programs::PORT;
+use crate::collector::Collector;
 
 /// For taking what is left at the end.
 const DRAIN_DEADLINE: Duration = Duration::from_secs(5);
@@ -73,20 +74,6 @@ fn record(is_over: &AtomicBool, ready: &mpsc::Sender<()>) -> io::Result<Seen> {
         TraceFacts { source: "live".into(), missed: summary.missed, ..TraceFacts::default() };
     let (analysis, stores) = sink.0.finish_keeping(facts, NonZeroUsize::MIN);
     Ok(Seen { stores, analysis })
-}
-
-struct Collector(Analyzer);
-
-impl Sink for Collector {
-    fn records(&mut self, records: &[Record]) -> Result<(), String> {
-        self.0.push(records);
-        Ok(())
-    }
-
-    fn connection(&mut self, connection: &Connection) -> Result<(), String> {
-        self.0.connection(connection.clone());
-        Ok(())
-    }
 }
 
 impl Seen {
@@ -315,6 +302,8 @@ mod tests {
     use std::net::SocketAddr;
 
     use sockscope_record::{ConnectionId, Protocol};
+
+    use sockscope_record::{Connection, Record};
 
     use super::*;
 

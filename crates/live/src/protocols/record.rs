@@ -6,8 +6,10 @@ use std::thread;
 use std::time::Duration;
 
 use sockscope_analysis::{Analysis, Analyzer, Ledger, LedgerPart, TraceFacts};
-use sockscope_probe::{Options, Pick, Priority, Recorder, Sink, monotonic_ns};
+use sockscope_probe::{Options, Pick, Priority, Recorder, monotonic_ns};
 use sockscope_record::{Connection, Record};
+
+use crate::collector::Collector;
 
 /// For taking what is left at the end.
 const DRAIN_DEADLINE: Duration = Duration::from_secs(5);
@@ -140,19 +142,5 @@ impl Window {
     /// Ends it now.
     pub(super) fn close(self, ports: Vec<u16>) -> Self {
         Self { until_ns: monotonic_ns(), ports, ..self }
-    }
-}
-
-struct Collector(Analyzer);
-
-impl Sink for Collector {
-    fn records(&mut self, records: &[Record]) -> Result<(), String> {
-        self.0.push(records);
-        Ok(())
-    }
-
-    fn connection(&mut self, connection: &Connection) -> Result<(), String> {
-        self.0.connection(connection.clone());
-        Ok(())
     }
 }

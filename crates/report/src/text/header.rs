@@ -255,7 +255,8 @@ fn waited(report: &Report<'_>, total: &FindingTotal<'_>, page: &Page<'_>) -> Str
 fn read_together(report: &Report<'_>, total: &FindingTotal<'_>) -> Option<String> {
     let (from_ns, until_ns) = *total.worst.times.iter().max_by_key(|times| times.1 - times.0)?;
     let list = &total.worst_in.requests.list;
-    let thread = list.iter().find(|one| one.heard.ns() == Some(from_ns))?.reader_thread;
+    let slow = list.iter().find(|one| one.heard.ns() == Some(from_ns))?;
+    let thread = Some(slow.reader_thread).filter(|thread| *thread != 0)?;
     let near_ns = (until_ns - from_ns) / 10;
     let is_near =
         |at_ns: Option<u64>, ns: u64| at_ns.is_some_and(|at_ns| at_ns.abs_diff(ns) <= near_ns);
@@ -269,7 +270,7 @@ fn read_together(report: &Report<'_>, total: &FindingTotal<'_>) -> Option<String
         read.extend(together.filter_map(|one| Some((one.heard.ns()?, connection))));
     }
     let (_, last) = read.iter().max_by_key(|(heard_ns, _)| *heard_ns)?;
-    if thread == 0 || read.len() < 2 {
+    if read.len() < 2 {
         return None;
     }
     let asker = last.requests.asked_by?;

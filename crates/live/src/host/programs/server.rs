@@ -1,4 +1,4 @@
-//! Servers: of pages, and of what they receive.
+//! Servers: one of pages, and one that echoes.
 
 use sockscope_sim::{Action, Answer, Data, Program, ProgramContext};
 use sockscope_stack::SocketId;
