@@ -17,8 +17,6 @@ import subprocess
 import sys
 
 TUNSETIFF, IFF_TUN, IFF_NO_PI = 0x400454CA, 1, 0x1000
-# IPv4 and TCP headers with timestamps have 52 octets, with SACK blocks up to 80.
-HEADERS_MAX = 80
 HELD_S = 0.005
 
 
@@ -37,6 +35,13 @@ def up(namespace, name, address):
     ip(*namespace, "link", "set", name, "up")
 
 
+def has_data(packet):
+    """Says if an IPv4 packet of TCP has data after its headers (RFC 791, section 3.1; RFC 9293, section 3.1)."""
+    ip_header, length = (packet[0] & 15) * 4, struct.unpack_from("!H", packet, 2)[0]
+    tcp_header = (packet[ip_header + 12] >> 4) * 4
+    return length > ip_header + tcp_header
+
+
 def forward(near, far, stop):
     """Forwards until `stop` is readable."""
     packets = overtaken = dropped = 0
@@ -49,7 +54,7 @@ def forward(near, far, stop):
             os.write(near, os.read(far, 65536))
         if near in ready:
             packet = os.read(near, 65536)
-            if len(packet) <= HEADERS_MAX:
+            if not has_data(packet):
                 os.write(far, packet)
                 continue
             packets += 1
