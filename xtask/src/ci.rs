@@ -61,22 +61,25 @@ fn tests(root: &Path, skipped: &mut Skipped) -> Result<String, String> {
         Ok(())
     })?;
     let mut meanwhile = Skipped::default();
+    let mut unsteady = Vec::new();
     background::run_during(root, &mut meanwhile, |others| {
-        let without_lab =
-            inside("live tests", || live::run(&first, Which::WithoutLab, &rights, skipped));
+        let without_lab = inside("live tests", || {
+            live::run(&first, Which::WithoutLab, &rights, skipped, &mut unsteady)
+        });
         // Where they could not be built, the background says so.
         let Ok(mut others) = others.recv() else { return without_lab };
         others.retain(|program| !first.contains(program));
         let of_lab = inside("live tests that start sockscope-lab", || {
-            live::run(&first, Which::OfLab, &rights, skipped)
+            live::run(&first, Which::OfLab, &rights, skipped, &mut unsteady)
         });
         let of_others = inside("live tests of other crates", || {
-            live::run(&others, Which::All, &rights, skipped)
+            live::run(&others, Which::All, &rights, skipped, &mut unsteady)
         });
         without_lab.and(of_lab).and(of_others)
     })?;
     skipped.add_all(&meanwhile);
-    Ok("ci: the live tests (root_) ran too".to_owned())
+    let ran = "ci: the live tests (root_) ran too".to_owned();
+    Ok([ran].into_iter().chain(live::unsteady_line(&unsteady)).collect::<Vec<_>>().join("\n"))
 }
 
 /// Runs one step between a line that announces it and one that says how long it took.

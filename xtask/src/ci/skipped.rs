@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{BufRead, BufReader, IsTerminal, stderr};
-use std::process::{ChildStderr, Command, ExitStatus, Stdio};
+use std::process::{ChildStderr, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Sender, channel};
 use std::thread;
 use std::time::Duration;
@@ -44,20 +44,32 @@ impl Skipped {
         }
     }
 
-    /// Runs a command, hands on its standard error, and counts the tests that it names as skipped.
-    pub fn watch(&mut self, command: &mut Command) -> std::io::Result<ExitStatus> {
+    /// Runs a command, hands on its output, and counts the tests that its standard error names as skipped. `of_output`
+    /// gets the lines of its standard output.
+    pub fn watch(
+        &mut self,
+        command: &mut Command,
+        mut of_output: impl FnMut(&str),
+    ) -> std::io::Result<ExitStatus> {
         if stderr().is_terminal() {
             command.env("CARGO_TERM_COLOR", "always");
         }
-        let mut child = command.stderr(Stdio::piped()).spawn()?;
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
         let (sender, reasons) = channel();
         if let Some(output) = child.stderr.take() {
             thread::spawn(move || hand_on(output, &sender));
         }
+        let (sender, lines) = channel();
+        if let Some(output) = child.stdout.take() {
+            thread::spawn(move || hand_on_output(output, &sender));
+        }
         let status = child.wait()?;
-        // A process that a test left behind may hold the pipe open after the command has ended.
+        // A process that a test left behind may hold the pipes open after the command has ended.
         while let Ok(reason) = reasons.recv_timeout(AFTER_THE_END) {
             self.add(&reason, 1);
+        }
+        while let Ok(line) = lines.recv_timeout(AFTER_THE_END) {
+            of_output(&line);
         }
         Ok(status)
     }
@@ -73,6 +85,15 @@ fn hand_on(output: ChildStderr, reasons: &Sender<String>) {
             let _ = reasons.send(reason.to_owned());
         }
         last = line;
+    }
+}
+
+/// Copies lines to standard output, and sends them.
+fn hand_on_output(output: ChildStdout, lines: &Sender<String>) {
+    for line in BufReader::new(output).split(b'\n').map_while(Result::ok) {
+        let line = String::from_utf8_lossy(&line).into_owned();
+        println!("{line}");
+        let _ = lines.send(line);
     }
 }
 
@@ -101,7 +122,7 @@ mod tests {
         let mut skipped = Skipped::default();
         let mut shell = Command::new("sh");
         shell.args(["-c", "printf '%s\\n' \"$@\" >&2", "sh"]).args(lines);
-        assert!(skipped.watch(&mut shell).unwrap().success());
+        assert!(skipped.watch(&mut shell, |_| ()).unwrap().success());
         skipped.to_string()
     }
 
@@ -136,7 +157,7 @@ mod tests {
         // It does not hold the output of this test program.
         shell.args(["-c", "sleep 60 >/dev/null & echo 'SKIPPED: a: b' >&2"]);
         let mut skipped = Skipped::default();
-        assert!(skipped.watch(&mut shell).unwrap().success());
+        assert!(skipped.watch(&mut shell, |_| ()).unwrap().success());
         assert!(started.elapsed() < Duration::from_secs(50));
         assert!(skipped.to_string().starts_with("ci: 1 test skipped"));
     }
@@ -156,7 +177,7 @@ mod tests {
     #[test]
     fn the_commands_status_is_kept() {
         let mut shell = Command::new("sh");
-        let status = Skipped::default().watch(shell.args(["-c", "exit 3"])).unwrap();
+        let status = Skipped::default().watch(shell.args(["-c", "exit 3"]), |_| ()).unwrap();
         assert_eq!(status.code(), Some(3));
     }
 }
