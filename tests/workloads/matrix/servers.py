@@ -277,16 +277,24 @@ listen all
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
+def waited(task):
+    """Nanoseconds for which a thread waited for a CPU; none for a thread that has ended meanwhile."""
+    try:
+        return int(task.read_text().split()[1])
+    except (FileNotFoundError, ProcessLookupError):
+        return 0
+
+
 def account(pids):
     """Nanoseconds for which each process waited for a CPU so far, by the scheduler's own account (proc(5))."""
     tasks = {pid: pathlib.Path(f"/proc/{pid}/task").glob("*/schedstat") for pid in pids}
-    return {pid: sum(int(task.read_text().split()[1]) for task in tasks[pid]) for pid in pids}
+    return {pid: sum(waited(task) for task in tasks[pid]) for pid in pids}
 
 
 def without_cpu():
     """The same since the last server was ready."""
     pids = [os.getpid()] + [pid for server in STARTED for pid in server.pids()]
-    return {pid: waited - BEFORE.get(pid, 0) for pid, waited in account(pids).items()}
+    return {pid: total - BEFORE.get(pid, 0) for pid, total in account(pids).items()}
 
 
 def end_all():
