@@ -17,6 +17,18 @@ impl Distribution {
         for &value in &*values {
             (min, max) = (min.min(value), max.max(value));
         }
+        if min == max {
+            // Common: nothing waits where a device has no queue.
+            return Some(Self {
+                count: count as u64,
+                mean: sum as f64 / count as f64,
+                min,
+                p50: min,
+                p90: min,
+                p99: min,
+                max,
+            });
+        }
         // Each selection leaves everything above its place to the right of it.
         let p50 = select(values, i50);
         let p90 = select(&mut values[i50..], i90 - i50);

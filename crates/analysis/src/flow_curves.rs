@@ -6,7 +6,7 @@ use crate::curve::Curve;
 use crate::drop_gap::{DropGap, DropGaps, never_back, with_returns};
 use crate::drops;
 use crate::kernel_socket;
-use crate::queue::{Queue, each_residence, residences};
+use crate::queue::{Queue, QueueLists, each_residence, residences};
 use crate::ranges::{self, Range};
 use crate::record_loss::explain_holes;
 use crate::record_loss_times::Losses;
@@ -65,7 +65,7 @@ impl FlowCurves {
     ///
     /// What was dropped leaves the queue when it is dropped, and enters again when it is sent again.
     pub fn lengths(&self, stage: Stage) -> Option<Vec<QueueStep>> {
-        self.is_observed(stage).then(|| self.queue(stage).steps())
+        self.is_observed(stage).then(|| self.queue(stage, QueueLists::default()).steps())
     }
 
     /// How long bytes stayed in one stage, by position. Bytes whose passing was missed are left out; of those
@@ -109,9 +109,10 @@ impl FlowCurves {
         self.observed[stage.enter().index()] && self.observed[stage.leave().index()]
     }
 
-    pub(crate) fn queue(&self, stage: Stage) -> Queue {
+    /// The queue of a stage, in the memory of another one's lists.
+    pub(crate) fn queue(&self, stage: Stage, lists: QueueLists) -> Queue {
         let (entered, left) = (self.at(stage.enter()), self.at(stage.leave()));
-        let mut queue = Queue::new(entered, left, &self.dropped, self.floor(stage));
+        let mut queue = Queue::new(entered, left, &self.dropped, self.floor(stage), lists);
         queue.take_out(self.drop_gaps_in(stage), self.floor(stage));
         queue
     }

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use sockscope_record::{Protocol, Stage};
 
 use crate::flow_curves::FlowCurves;
-use crate::queue::{Queue, Residence};
+use crate::queue::{Queue, QueueLists, Residence};
 use crate::ranges::{self, Range, are_in_order, from, intersection, minus, total};
 use crate::{ConnectionStore, Distribution, LengthSummary, QueueStep, StageAnalysis};
 
@@ -18,13 +18,21 @@ pub(crate) fn stages(
     let beyond = curves.seen_beyond();
     let whole_way = curves.whole_way();
     let is_over = is_closed_and_read(store, curves);
+    let mut lists = StageLists::default();
     Stage::ALL
         .into_iter()
         .map(|stage| {
             let beyond = (!is_over).then_some(beyond[stage.leave().index()].as_slice());
-            analyze(curves, stage, beyond, &whole_way, end_ns)
+            analyze(curves, stage, beyond, &whole_way, end_ns, &mut lists)
         })
         .collect()
+}
+
+/// Memory that the stages of a flow use one after the other.
+#[derive(Default)]
+struct StageLists {
+    delays: Vec<u64>,
+    queue: QueueLists,
 }
 
 /// Whether nothing can be left anywhere: the connection closed and its last byte was read.
@@ -42,16 +50,18 @@ fn analyze(
     beyond: Option<&[Range]>,
     whole_way: &[Range],
     end_ns: u64,
+    lists: &mut StageLists,
 ) -> StageAnalysis {
-    let mut delays = Vec::with_capacity(curves.at(stage.leave()).seen.len());
+    let delays = &mut lists.delays;
+    delays.clear();
+    delays.reserve(curves.at(stage.leave()).seen.len());
     let mut byte_mean = ByteMean::of(whole_way);
     curves.each_delay(stage, |residence| {
         delays.push(residence.delay_ns());
         byte_mean.add(&residence);
     });
     let byte_delay_ns = byte_mean.ns();
-    let delay_ns = Distribution::of(&mut delays);
-    drop(delays);
+    let delay_ns = Distribution::of(delays);
     if !curves.is_observed(stage) {
         return StageAnalysis {
             stage,
@@ -63,9 +73,9 @@ fn analyze(
             unknown_intervals: 0,
         };
     }
-    let queue = curves.queue(stage);
+    let queue = curves.queue(stage, std::mem::take(&mut lists.queue));
     let (residue, resident_bytes) = balance(curves, stage, beyond);
-    StageAnalysis {
+    let analysis = StageAnalysis {
         stage,
         delay_ns,
         byte_delay_ns,
@@ -73,7 +83,9 @@ fn analyze(
         residue_bytes: (!is_touched_by_loss(curves, stage)).then_some(residue),
         resident_bytes: is_end_known(curves, stage).then_some(resident_bytes),
         unknown_intervals: queue.unknown_intervals(),
-    }
+    };
+    lists.queue = queue.into_lists();
+    analysis
 }
 
 /// Mean delay of the bytes in some ranges, from residences by position.
