@@ -220,7 +220,8 @@ pub fn say_notes(notes: &[String]) {
 /// The clock of the times in the trace.
 fn clock(source: Source) -> Option<&'static str> {
     match source {
-        Source::Live | Source::Engine => Some("monotonic"),
+        // Only bundles with snapshots of a monotonic clock can be merged.
+        Source::Live | Source::Engine | Source::Merged => Some("monotonic"),
         Source::Model => Some("virtual"),
         Source::Pcap => Some("of the capture"),
         Source::Unknown => None,

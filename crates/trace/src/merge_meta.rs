@@ -71,7 +71,7 @@ pub(crate) fn merged_meta(
     let base = if shift.by_ns[0] == 0 { 0 } else { 1 };
     let mut meta = Meta {
         tool_version: a.tool_version.clone(),
-        source: if a.source == b.source { a.source } else { Source::Unknown },
+        source: if a.source == b.source { a.source } else { Source::Merged },
         host: names.join(" + "),
         kernel: both(&a.kernel, &b.kernel),
         machine: Machine {

@@ -79,6 +79,8 @@ pub enum Source {
     Pcap,
     /// An engine of a protocol above the kernel's, which knows its own queues only.
     Engine,
+    /// Several of these, in a bundle that was merged.
+    Merged,
     /// A source that this release does not know.
     #[serde(other)]
     Unknown,
@@ -97,6 +99,7 @@ impl Source {
             Self::Model => "model",
             Self::Pcap => "pcap",
             Self::Engine => "engine",
+            Self::Merged => "merged",
             Self::Unknown => "unknown",
         }
     }

@@ -78,6 +78,22 @@ fn one_transfer_seen_by_both_hosts_is_one_flow_on_one_clock() {
 }
 
 #[test]
+fn a_model_in_real_time_and_a_kernel_are_two_sources() {
+    let folder = Folder::new();
+    let kernel = host(&folder.named("kernel"), "alpha", 100, 3, &[(10, Kind::SendEnqueue)]);
+    let meta = Meta { source: Source::Model, ..kernel.meta().clone() };
+    let mut writer = BundleWriter::create(folder.named("model"), meta.clone()).unwrap();
+    writer.connection(&kernel.connections()[0]).unwrap();
+    writer.finish(meta).unwrap();
+    let model = Bundle::open(folder.named("model")).unwrap();
+    merge(&kernel, &model, folder.named("merged")).unwrap();
+    let merged = Bundle::open(folder.named("merged")).unwrap();
+    assert_eq!(merged.meta().source, Source::Merged);
+    merge(&kernel, &kernel, folder.named("same")).unwrap();
+    assert_eq!(Bundle::open(folder.named("same")).unwrap().meta().source, Source::Live);
+}
+
+#[test]
 fn without_a_clock_there_is_no_merge() {
     let folder = Folder::new();
     let with = host(&folder.named("a"), "a", 5, 1, &[]);
