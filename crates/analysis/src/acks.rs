@@ -1,7 +1,7 @@
-//! Acknowledgments of one flow's data: how many, for how many bytes, and why they were late.
+//! Acknowledgments of one flow's data: their number, the bytes of each, and the causes of late ones.
 //!
-//! They travel in the reverse flow and are taken where the receiver makes them (point 4, else 3), or
-//! where they arrive when only the sender is on this host (point 6, else 5).
+//! They travel in the reverse flow and are taken where the receiver makes them (point 4, else 3), or where
+//! they arrive when only the sender is on this host (point 6, else 5).
 
 use sockscope_record::{Direction, Point, tcp_flags};
 
@@ -12,7 +12,7 @@ use crate::{AckDelayCause, AckSummary, ConnectionStore, Distribution, FlowStore,
 
 /// An acknowledgment this long after its data is late: well above a busy receiver's softirq delay.
 pub(crate) const LATE_NS: u64 = 10_000_000;
-/// RFC 1122 §4.2.3.2: the delay must be less than 0.5 s; what is later has another cause.
+/// RFC 1122 §4.2.3.2: the delay must be less than 0.5 s; a longer one has another cause.
 const TIMER_NS_MAX: u64 = 500_000_000;
 /// Linux's delayed-ACK timer runs for 40 ms at least, in ticks of up to 10 ms that may round down.
 const LINUX_TIMER_NS_MIN: u64 = 35_000_000;
@@ -22,10 +22,10 @@ pub(crate) const AFTER_READ_NS: u64 = 1_000_000;
 /// More than the clocks of two CPUs disagree, and than a call takes to return and be recorded.
 const CLOCKS_NS: u64 = 10_000_000;
 
-/// What an acknowledgment says of the data of its flow.
+/// Effect of an acknowledgment on the acknowledged data of its flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AckNews {
-    /// All before `to` has come, of which it was known up to `from`.
+    /// All data before `to` has arrived; before this acknowledgment that was known up to `from`.
     Advances {
         /// Acknowledged before.
         from: u64,
@@ -40,7 +40,8 @@ pub enum AckNews {
     Nothing,
 }
 
-/// Acknowledgments of the data in `direction` with their news, in time order; those of a RST left out.
+/// Acknowledgments of the data in `direction` with their effects, in time order, without those of a
+/// RST.
 ///
 /// Made at point 4 of the flow that carries them, or at the first of points 3, 6 and 5 that was seen.
 pub fn acknowledgments(
@@ -67,7 +68,7 @@ fn acks_of(reverse: &FlowStore) -> &[Passage] {
     reverse.at(point_of(reverse))
 }
 
-/// Where they are taken.
+/// The point at which they are taken.
 fn point_of(reverse: &FlowStore) -> Point {
     let points = [
         Point::InterfaceDequeue,
@@ -83,7 +84,7 @@ fn point_of(reverse: &FlowStore) -> Point {
 struct Reader {
     /// Position after the last byte of the flow.
     data_end: u64,
-    /// When its FIN arrived, as far as that was seen; `None` once an acknowledgment may have answered it.
+    /// Time of its FIN's arrival, if that was seen; `None` once an acknowledgment may have answered it.
     fin_ns: Option<u64>,
     /// Furthest position acknowledged; `None` while that is not known.
     acknowledged: Option<u64>,
@@ -108,7 +109,7 @@ impl Reader {
         self.acknowledged = known.max(Some(reached));
         let answers_fin = reached == self.data_end
             && self.fin_ns.take_if(|fin_ns| *fin_ns <= pass.at_ns).is_some();
-        // Of a connection open before the recording no record shows what was before.
+        // No record shows earlier acknowledgments of a connection open before the recording.
         let Some(from) = known else { return AckNews::Nothing };
         if reached > from {
             return AckNews::Advances { from, to: reached };
@@ -122,7 +123,7 @@ impl Reader {
     }
 }
 
-/// When the first FIN from `since_ns` on arrived where it was seen last.
+/// Time at which the first FIN from `since_ns` on passed the last point that saw it.
 fn fin_ns(flow: &FlowStore, since_ns: u64) -> Option<u64> {
     let points = Point::ALL[2..6].iter().rev();
     let mut fins = points.filter_map(|point| {
@@ -133,15 +134,15 @@ fn fin_ns(flow: &FlowStore, since_ns: u64) -> Option<u64> {
     fins.next().map(|pass| pass.at_ns)
 }
 
-/// No FIN can have come before this: a program closes when it has written the last byte.
+/// No FIN can arrive before this: a program closes when it has written the last byte.
 fn written_ns(curves: &FlowCurves, data_end: u64) -> u64 {
     let last = curves.at(Point::SendEnqueue).seen.last().filter(|run| run.end() == data_end);
     last.map_or(0, |run| run.at_ns.saturating_sub(CLOCKS_NS))
 }
 
 /// Whether the delayed-ACK timer made an acknowledgment that left `delay_ns` after its last byte arrived, as
-/// nothing else can have: it carries neither data nor the end of the stream, and the program did not
-/// just read what it acknowledges, which sends window updates.
+/// the only possible cause: it carries neither data nor a FIN, and no recent read of the acknowledged bytes
+/// could send it as a window update.
 ///
 /// RFC 9293 §3.8.6.3. Linux's timer runs for 40 ms at least; BSD's ticks every 200 ms, whenever the data
 /// arrived.
@@ -172,7 +173,7 @@ struct Tally<'a> {
     reads: &'a [Passage],
     last_read_ns: Option<u64>,
     losses: &'a Losses,
-    /// Where acknowledgments are taken, and when the last one was.
+    /// Point at which acknowledgments are taken, and the time of the last one.
     point: Point,
     last_ns: u64,
     /// Furthest position that the receiver allowed to send.
@@ -219,7 +220,7 @@ impl<'a> Tally<'a> {
     fn advance(&mut self, pass: &Passage, reached: u64, bytes: u64, window_opened: bool) {
         self.summary.advancing += 1;
         self.summary.pure += u64::from(pass.len == 0);
-        // One that was missed in between acknowledged a part of it, and maybe all that had come.
+        // A missed acknowledgment in between covered a part of the bytes, or all that had arrived.
         if self.losses.within_hits(self.point, self.last_ns, pass.at_ns).is_some() {
             return;
         }
@@ -248,14 +249,15 @@ impl<'a> Tally<'a> {
         if is_timers(pass, delay_ns, has_just_read) {
             return AckDelayCause::Timer;
         }
-        // Too soon for Linux's timer: a read sends what is due, whether it opens the window or not.
+        // Too soon for Linux's timer: a read sends the pending acknowledgment, even if it does not open the
+        // window.
         match has_just_read && (window_opened || delay_ns < LINUX_TIMER_NS_MIN) {
             true => AckDelayCause::Read,
             false => AckDelayCause::Unknown,
         }
     }
 
-    /// When bytes that `ack` acknowledges were last read by then; acknowledgments come in order.
+    /// Time of the last read, up to `ack`, of bytes that it acknowledges; acknowledgments are in order.
     fn last_read(&mut self, ack: &Passage) -> Option<u64> {
         let acknowledged = ack.acknowledged();
         let is_before = |read: &Passage| read.at_ns <= ack.at_ns && read.offset < acknowledged;

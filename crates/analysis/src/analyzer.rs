@@ -1,7 +1,7 @@
 //! From records to an [`Analysis`]: takes batches in file order, then works connection by connection.
 //!
-//! Records need only be nearly in time order. Those of one connection are set apart as they come;
-//! [`Analyzer::finish`] frees each connection's records before it starts on the next.
+//! Records need only be nearly in time order. They are sorted by connection as they arrive; [`Analyzer::finish`] frees
+//! each connection's records before it starts on the next.
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
@@ -24,10 +24,10 @@ use crate::{
     OfOthers, Passage, PointSummary, TraceFacts, findings, nest_requests, parallel,
 };
 
-/// Takes the records of one trace and says what they mean.
+/// Takes the records of one trace and computes their [`Analysis`].
 ///
-/// Order of calls: [`push`](Self::push) and [`connection`](Self::connection) in any order, then one
-/// of the methods that consume it.
+/// Order of calls: [`push`](Self::push) and [`connection`](Self::connection) in any order, then one of the methods
+/// that consume it.
 #[derive(Debug, Default)]
 pub struct Analyzer {
     entries: Vec<Entry>,
@@ -88,7 +88,7 @@ struct Entry {
     buffer: RecordBuffer,
 }
 
-/// What is counted while records come in.
+/// Counts of the records received so far.
 #[derive(Debug, Clone, Copy, Default)]
 struct Tally {
     records: u64,
@@ -132,7 +132,7 @@ impl Analyzer {
         }
     }
 
-    /// Takes what the trace knows of a connection; the last word on one id counts.
+    /// Takes the description of a connection; the last one for an id counts.
     pub fn connection(&mut self, connection: Connection) {
         let index = self.entry(connection.id);
         self.entries[index].connection = Some(connection);
@@ -215,7 +215,7 @@ impl Analyzer {
         index
     }
 
-    /// The analysis without its connections, and what they are made from.
+    /// The analysis without its connections, and the inputs of these.
     fn prepare(self, facts: TraceFacts) -> (Analysis, Vec<Entry>, Vec<LossInterval>, OfOthers) {
         let Self { mut entries, losses, mut of_others, tally, .. } = self;
         entries.sort_by_key(|entry| entry.id);
@@ -225,7 +225,7 @@ impl Analyzer {
     }
 }
 
-/// One connection, with what the rules over all connections need of it.
+/// One connection, with the inputs of the rules over all connections.
 struct One {
     analysis: ConnectionAnalysis,
     delays: Vec<Delay>,
@@ -245,7 +245,7 @@ impl One {
     }
 }
 
-/// Adds the connections, and finds what they say of each other.
+/// Adds the connections, and the findings over all of them.
 fn join(analysis: &mut Analysis, all: Vec<One>) {
     let (mut churn, mut delays) = (Churn::default(), Delays::default());
     for one in all {
@@ -263,7 +263,7 @@ fn join(analysis: &mut Analysis, all: Vec<One>) {
     churn.find(analysis);
 }
 
-/// What the connections of the trace say of each other's servers.
+/// The connections that opened, for the findings on others to the same server.
 fn openings(entries: &[Entry], established: &Established) -> Openings {
     let described = entries.iter().filter_map(|entry| entry.connection.as_ref());
     Openings::new(described, established)
@@ -403,7 +403,7 @@ mod tests {
             };
             (0..id % 4 * 10 + 1).map(call).collect::<Vec<_>>().join(" | ")
         };
-        // Different callers of one server, of which each answer takes longer than the one before.
+        // Different callers of one server; each answer takes longer than the one before.
         let ends = |id| format!("{} > 90", 10 + id);
         let connections: Vec<_> = (1..=10).map(|id| (ends(id), calls(id))).collect();
         let connections: Vec<_> =

@@ -11,7 +11,7 @@ const SEND_OPTIONS: [u16; 2] = [7, 32];
 /// `SO_RCVBUF` and `SO_RCVBUFFORCE`.
 const RECEIVE_OPTIONS: [u16; 2] = [8, 33];
 
-/// What Linux grants for each byte asked, to have room for its own overhead (socket(7)).
+/// Linux grants this multiple of the bytes asked for, to have room for its own overhead (socket(7)).
 pub(crate) const GRANT_FACTOR: u64 = 2;
 
 /// A request for a buffer size and its answer.
@@ -32,7 +32,7 @@ impl BufferRequest {
 }
 
 /// Both buffers of both ends as far as known: every size that a program asked for, in order of time,
-/// and the last size seen of a buffer that none asked for.
+/// and the last recorded size of a buffer without such a request.
 pub(crate) fn grants(store: &ConnectionStore) -> Vec<BufferGrant> {
     let mut grants = Vec::new();
     for direction in [Direction::FromClient, Direction::FromServer] {
@@ -63,9 +63,9 @@ fn grants_of(events: &[Record], side: Side, is_send: bool) -> Vec<BufferGrant> {
     grants
 }
 
-/// Requests for the size of one buffer among the events of a flow's sending end, in time order. What
-/// a request did not see of its grant the next record of the buffers says, if one comes before the
-/// next request. Older recordings have the request in place of a grant that was not seen.
+/// Requests for the size of one buffer among the events of a flow's sending end, in time order. A
+/// grant that a request did not see is taken from the next record of the buffers, if that is before
+/// the next request. Older recordings have the request in place of a grant that was not seen.
 pub(crate) fn requests(events: &[Record], is_send: bool) -> Vec<BufferRequest> {
     let mut requests: Vec<BufferRequest> = Vec::new();
     for event in events {
@@ -80,7 +80,7 @@ pub(crate) fn requests(events: &[Record], is_send: bool) -> Vec<BufferRequest> {
     requests
 }
 
-/// What a record of an option says of a buffer; `None` of other options.
+/// The buffer request in a record of an option; `None` of other options.
 pub(crate) fn request(event: &Record) -> Option<BufferRequest> {
     let SocketOption { name: (level, option), asked, granted } = event.socket_option()?;
     let is_send = SEND_OPTIONS.contains(&option);
@@ -93,7 +93,7 @@ pub(crate) fn request(event: &Record) -> Option<BufferRequest> {
     })
 }
 
-/// The size of a buffer that the program set, where `event` says it.
+/// The size of a buffer that the program set, if `event` has it.
 fn set_by_program(event: &Record, is_send: bool) -> Option<u64> {
     let buffer = one_of(event.socket_buffers()?, is_send);
     Some(buffer.bytes.into()).filter(|&bytes| buffer.is_set_by_program && bytes > 0)

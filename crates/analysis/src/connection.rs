@@ -15,7 +15,7 @@ use crate::{
     outcome, requests, stages, traffic, transactions,
 };
 
-/// One flow's figures, and what the exchanges and the findings need of it.
+/// One flow's figures, and the inputs of exchanges and findings.
 struct FlowResult {
     analysis: FlowAnalysis,
     timeline: Vec<LedgerSpan>,
@@ -131,7 +131,7 @@ fn records(flow: &FlowStore) -> u64 {
     (passes + flow.events.len()) as u64
 }
 
-/// A datagram may be empty and counts all the same; a TCP segment without data does not.
+/// An empty datagram counts; a TCP segment without data does not.
 fn segments(store: &ConnectionStore, flow: &FlowStore) -> u64 {
     let is_datagram = store.connection.protocol == Protocol::Udp;
     let taken = flow.at(Point::SendDequeue).iter();

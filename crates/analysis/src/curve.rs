@@ -1,9 +1,8 @@
-//! Which bytes passed one point, and when each of them first did.
+//! Bytes that passed one point, with the time of the first passage of each.
 //!
-//! A byte may pass a point several times (retransmission), and bytes may pass out of order. Only the
-//! first passage of a byte counts for queues and delays: by this rule a dropped byte stays in the
-//! stage where it was dropped until its retransmission arrives. Where a record shows the drop, `drop_gap` takes the
-//! byte out for that time.
+//! A byte may pass a point several times (retransmission), and bytes may pass out of order. Only the first passage
+//! of a byte counts for queues and delays: by this rule a dropped byte stays in the stage where it was dropped
+//! until its retransmission arrives. Where a record shows the drop, `drop_gap` takes the byte out for that time.
 
 use std::cmp::Reverse;
 
@@ -46,7 +45,7 @@ pub(crate) struct Curve {
     pub seen: Vec<FirstPassage>,
     /// By offset; no byte of `seen` is in them.
     pub missed: Vec<MissedPassage>,
-    /// From this time on, until the end of the trace, it cannot be known what passed.
+    /// From this time on, until the end of the trace, the passages are unknown.
     pub unknown_from_ns: Option<u64>,
     /// From this time on, until the end of the trace, bytes beyond the last ones may have passed.
     pub open_ns: Option<u64>,
@@ -54,11 +53,11 @@ pub(crate) struct Curve {
     pub blind: Vec<Range>,
     /// Whether passages were left out because they were seen after that time.
     pub is_cut: bool,
-    /// Positions of `seen`, and of what passed at a time that was forgotten.
+    /// Positions of `seen`, and of bytes whose passage time was forgotten.
     pub covered: Vec<Range>,
     /// Bytes of all passes, repeated ones included.
     pub passed_bytes: u64,
-    /// Bytes of passes that repeated an earlier one, be it that this one was not seen.
+    /// Bytes of passes that repeated an earlier one, seen or not.
     pub repeated_bytes: u64,
 }
 
@@ -108,7 +107,7 @@ impl Curve {
         self.seen.is_empty()
     }
 
-    /// Whether no bytes passed that are known, be it that only a loss hides when.
+    /// Whether no bytes are known to have passed, even at an unknown time.
     pub(crate) fn is_without_bytes(&self) -> bool {
         self.covered.is_empty() && self.missed.is_empty()
     }
@@ -124,7 +123,7 @@ impl Curve {
         self.covered.first().map(|range| range.0)
     }
 
-    /// Position after the highest one seen; 0 when none was.
+    /// Position after the highest one seen; 0 without any.
     pub(crate) fn end(&self) -> u64 {
         self.covered.last().map_or(0, |range| range.1)
     }
@@ -156,8 +155,8 @@ impl Curve {
         rest
     }
 
-    /// From a time on it is unknown when what passed: how much did, and in all which bytes, stays. What
-    /// passed unseen between an earlier time and one after that makes it unknown from the earlier one on.
+    /// Forgets the passage times from a time on; the number of bytes and their positions stay. If bytes passed
+    /// unseen between an earlier time and one after that, passages are unknown from the earlier one on.
     pub(crate) fn forget_from(&mut self, from_ns: u64) {
         let mut from_ns = self.unknown_from_ns.map_or(from_ns, |known| known.min(from_ns));
         self.covered = union(&self.covered, &self.missed_ranges());
@@ -176,7 +175,7 @@ impl Curve {
         self.unknown_from_ns = Some(from_ns);
     }
 
-    /// What passed within one of these intervals, which are in order and apart, did so at some time in it.
+    /// Passages within one of these intervals, which are in order and apart, get the whole interval as their time.
     pub(crate) fn forget_between(&mut self, intervals: &[Range]) {
         if intervals.is_empty() {
             return;
@@ -198,7 +197,7 @@ impl Curve {
         self.missed.sort_by_key(|missed| missed.offset);
     }
 
-    /// What holds of every curve: its passages are in order of position, and no byte passed first twice.
+    /// Invariant of every curve: its passages are in order of position, and no byte passed first twice.
     pub(crate) fn is_sound(&self) -> bool {
         self.seen.windows(2).all(|pair| pair[0].end() <= pair[1].offset)
             && self.missed.is_sorted_by_key(|missed| missed.offset)
@@ -214,12 +213,12 @@ impl Curve {
         !self.is_end_known() || !self.blind.is_empty()
     }
 
-    /// Whether it is known at the end of the trace what passed.
+    /// Whether passages are known at the end of the trace.
     pub(crate) fn is_end_known(&self) -> bool {
         self.unknown_from_ns.is_none() && self.open_ns.is_none()
     }
 
-    /// Times at which it is unknown what passed, until the end of the trace for the last one.
+    /// Times at which passages are unknown, until the end of the trace for the last one.
     pub(crate) fn unknown_ns(&self) -> impl Iterator<Item = Range> + '_ {
         let missed = self.missed.iter().map(|missed| (missed.from_ns, missed.until_ns));
         let since = self.unknown_from_ns.into_iter().chain(self.open_ns);

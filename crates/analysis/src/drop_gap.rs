@@ -1,7 +1,7 @@
 //! Drop gaps: intervals in which dropped bytes of a stream were in no queue, until they arrived again.
 //!
-//! Only what the kernel tells of is known: bytes that are lost on the wire stay in the stage where they were
-//! seen last until a later transmission gets through.
+//! Only drops that the kernel reports are known: bytes that are dropped on the wire stay in the stage where
+//! they were seen last until a later transmission gets through.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ pub(crate) struct DropGap {
     pub end: u64,
 }
 
-/// A pass of bytes of which some had passed the point before.
+/// A pass of bytes; some of them had passed the point before.
 #[derive(Debug, Clone, Copy)]
 struct Again {
     at_ns: u64,
@@ -36,7 +36,7 @@ struct Again {
 struct Repetitions {
     /// In order of time.
     all: Vec<Again>,
-    /// Indices in `all`, by the offset of what they stand for.
+    /// Indices in `all`, by the offset of the entry.
     by_offset: Vec<usize>,
     /// The longest of them, bytes.
     len_max: u64,
@@ -48,17 +48,17 @@ struct Away {
     gaps: BTreeMap<u64, DropGap>,
 }
 
-/// All of one flow; none of datagrams, which are not sent again.
+/// All of one flow; empty for datagrams, which are not retransmitted.
 #[derive(Debug, Default)]
 pub(crate) struct DropGaps {
     /// By the last point passed before the drop, each in order of time.
     by_point: [Vec<DropGap>; 8],
-    /// The same by position, with the index of that point; and with that of point 1 what the sender's own
-    /// host refused before it had passed another: TCP keeps it in the send queue.
+    /// The same by position, with the index of that point; and with that of point 1 the bytes that the
+    /// sender's own host refused before another point: TCP keeps them in the send queue.
     by_offset: Vec<(usize, DropGap)>,
     /// The longest of them, bytes.
     len_max: u64,
-    /// What passed each point again.
+    /// Repeated passes of each point.
     again: [Repetitions; 8],
     /// Those of `by_point` that last at the drop looked at.
     away: [Away; 8],
@@ -112,7 +112,7 @@ impl DropGaps {
         self.len_max = lens.max().unwrap_or(0);
     }
 
-    /// Bytes in `dropped` were dropped behind the point; `left` is what arrived at the next one.
+    /// Bytes in `dropped` were dropped behind the point; `left` has the passages of the next one.
     fn drop_at(&mut self, index: usize, from_ns: u64, dropped: &[Range], left: &Curve) {
         let mut rest = minus(dropped, &self.away[index].of(dropped, from_ns));
         let before = self.by_point[index].len();
@@ -135,8 +135,8 @@ impl DropGaps {
         &self.by_point[point.index()]
     }
 
-    /// What a byte passed and where it was dropped, other than its first passages: time, number of the point,
-    /// and whether it was dropped behind it.
+    /// Later passages and drops of a byte, without its first passages: time, number of the point, and whether
+    /// it was dropped behind it.
     pub(crate) fn of_byte(&self, offset: u64) -> Vec<(u64, usize, bool)> {
         let mut events = Vec::new();
         let from_there = self.by_offset.partition_point(|(_, gap)| gap.offset <= offset);
@@ -182,7 +182,8 @@ impl Repetitions {
 }
 
 impl Away {
-    /// What of `ranges` is away at `at_ns`, which only moves forward. Forgets what has come back there.
+    /// The part of `ranges` that is away at `at_ns`, which only moves forward. Forgets the bytes that are
+    /// back by then.
     fn of(&mut self, ranges: &[Range], at_ns: u64) -> Vec<Range> {
         let (start, end) = hull(ranges);
         let near = self.gaps.range(..end).rev();
@@ -236,7 +237,7 @@ fn gaps_in(
     parts.map(move |(offset, end)| DropGap { from_ns, until_ns, offset, end })
 }
 
-/// What of `range` had passed by `at_ns`.
+/// The part of `range` that had passed by `at_ns`.
 fn passed(curve: &Curve, range: Range, at_ns: u64) -> Vec<Range> {
     let first = curve.seen.partition_point(|run| run.end() <= range.0);
     let runs = curve.seen[first..].iter().take_while(|run| run.offset < range.1);
@@ -272,7 +273,7 @@ pub(crate) fn with_returns(entered: &Curve, gaps: &[DropGap]) -> Curve {
     curve
 }
 
-/// Bytes that were not seen to come back.
+/// Dropped bytes that no later record shows again.
 pub(crate) fn never_back(gaps: &[DropGap]) -> Vec<Range> {
     let ranges: Vec<_> =
         gaps.iter().filter(|gap| gap.until_ns.is_none()).map(|gap| (gap.offset, gap.end)).collect();

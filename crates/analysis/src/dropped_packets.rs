@@ -1,4 +1,4 @@
-//! Which point a packet had passed last when the kernel dropped it.
+//! The last point that a packet had passed when the kernel dropped it.
 
 use std::iter::Peekable;
 use std::slice::Iter;
@@ -15,7 +15,8 @@ use crate::{ConnectionStore, DropReasons, FlowStore, Passage};
 pub struct DroppedPacket<'a> {
     /// The record of the drop.
     pub drop: &'a Record,
-    /// The last point that it passed; `None` where what was seen may be an earlier transmission.
+    /// The last point that it passed; `None` where the recorded pass may be an earlier
+    /// transmission's.
     pub after: Option<Point>,
 }
 
@@ -36,7 +37,7 @@ pub fn dropped_packets<'a>(
         .collect()
 }
 
-/// Bytes that had come to the interface queue up to a time that only moves forward.
+/// Bytes that had reached the interface queue up to a time that only moves forward.
 struct Queued<'a> {
     coming: Peekable<Iter<'a, Passage>>,
     bytes: RangeSet,

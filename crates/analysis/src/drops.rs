@@ -1,4 +1,4 @@
-//! What the kernel dropped of a flow, and why; of datagrams, what IP had taken and did not come into the
+//! Drops of a flow by the kernel, with reasons; of datagrams, those that IP had taken and that did not reach the
 //! receive queue.
 
 use std::collections::BTreeMap;
@@ -9,10 +9,10 @@ use crate::ranges::RangeSet;
 use crate::transmission::{last_like, seen_before, told_point};
 use crate::{ConnectionStore, DropCount, DropReasons, FlowStore, Passage};
 
-/// What is dropped within this is dropped in one go: no timer of TCP is shorter.
+/// Drops within this time are one event: no timer of TCP is shorter.
 const AT_ONCE_NS: u64 = 1_000_000;
 
-/// Why a datagram was dropped between IP and the receive queue.
+/// Cause of a datagram's drop between IP and the receive queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Cause {
     /// The socket's receive buffer had no room.
@@ -32,8 +32,8 @@ pub(crate) struct SocketDrop<'a> {
     pub waiting_bytes: u64,
 }
 
-/// All of a flow of datagrams, in time order; none of a stream. The kernel's reason says why where
-/// it has a name and the name says it, else the receive queue does.
+/// All of a flow of datagrams, in time order; empty for a stream. The cause is from the kernel's
+/// reason if that has a specific name, else from the receive queue.
 pub(crate) fn at_the_socket<'a>(
     connection: &Connection,
     flow: &'a FlowStore,
@@ -59,13 +59,13 @@ pub(crate) fn at_the_socket<'a>(
     })
 }
 
-/// How many of a flow's datagrams arrived at their host, this one, and found no socket.
+/// Number of a flow's datagrams that arrived at their host, this one, and found no socket.
 pub(crate) fn refused(connection: &Connection, flow: &FlowStore, reasons: &DropReasons) -> u64 {
     let drops = at_the_socket(connection, flow, reasons);
     drops.filter(|drop| drop.cause == Cause::NoSocket).count() as u64
 }
 
-/// Whether a datagram was dropped when it had come to its host, which is this one then.
+/// Whether a datagram was dropped after it had reached its host, which is this one then.
 pub(crate) fn came_to_host(connection: &Connection, flow: &FlowStore) -> bool {
     let had_come = |event: &Record| told_point(event) >= Some(Point::InputDequeue);
     connection.protocol == Protocol::Udp && flow.events.iter().any(had_come)
@@ -83,9 +83,9 @@ pub(crate) fn named(drop: &Record, reasons: &DropReasons) -> Option<Cause> {
     }
 }
 
-/// Whether the segment was dropped by it, as far as its reason says. The kernel also frees segments that it has
-/// used, that had arrived before or that a closed socket holds, and copies of segments in transit. Where the reason says nothing,
-/// a segment without data may be one that a closed socket held.
+/// Whether the record is a drop of the segment, by its reason. The kernel also frees segments that it has used, that
+/// had arrived before or that a closed socket holds, and copies of segments in transit. Without a specific reason, a
+/// segment without data may be one that a closed socket held.
 fn drops_segment(drop: &Record, reasons: &DropReasons) -> bool {
     let Some(name) = name_of(drop, reasons) else { return drop.len > 0 };
     match name {
@@ -100,7 +100,7 @@ fn drops_segment(drop: &Record, reasons: &DropReasons) -> bool {
     }
 }
 
-/// The drops of segments and datagrams, in time order: their reasons do not say otherwise, and the bytes had not
+/// The drops of segments and datagrams, in time order: their reasons are those of drops, and the bytes had not
 /// arrived in the receive queue by then. Some drivers free a sent packet as if they dropped it, without a reason.
 /// Where only the sender was seen, such bytes were dropped if they were retransmitted.
 pub(crate) fn of_segments<'a>(
@@ -147,8 +147,8 @@ fn is_part(part: &Record, whole: &Record) -> bool {
     is_end && part.len < whole.len && part.at_ns - whole.at_ns < AT_ONCE_NS
 }
 
-/// A segment without data stands before the next byte: where that one has come, it is a keepalive or an old
-/// acknowledgment.
+/// A segment without data has the position of the next byte: if that byte has arrived, the segment is a keepalive or
+/// an old acknowledgment.
 fn had_come(drop: &Record, came: &RangeSet) -> bool {
     let is_bare = tcp_flags::ACK
         == drop.tcp_flags & (tcp_flags::ACK | tcp_flags::SYN | tcp_flags::FIN | tcp_flags::RST);
@@ -158,7 +158,7 @@ fn had_come(drop: &Record, came: &RangeSet) -> bool {
     }
 }
 
-/// The kernel's name of the reason; `None` where the trace has none.
+/// The kernel's name of the reason; `None` if the trace has no name.
 pub(crate) fn name_of<'a>(drop: &Record, reasons: &'a DropReasons) -> Option<&'a str> {
     Some(reasons.get(&u32::try_from(number_of(drop)).ok()?)?.as_str())
 }
@@ -187,10 +187,10 @@ pub(crate) fn counts(
     all
 }
 
-/// Drops of one reason for which it is looked up on whose host they were: the first ones.
+/// Number of drops of one reason whose host is looked up: the first ones.
 const HOST_LOOKS_MAX: usize = 64;
 
-/// On whose hosts drops of one reason were.
+/// Hosts on which the drops of one reason were.
 #[derive(Debug, Default)]
 struct Hosts {
     looked_at: usize,
@@ -219,7 +219,7 @@ impl Hosts {
     }
 }
 
-/// On whose host a packet of that direction was dropped; `None` where too little is known.
+/// The host on which a packet of that direction was dropped; `None` where too little is known.
 pub(crate) fn host_of(
     store: &ConnectionStore,
     direction: Direction,
@@ -322,7 +322,8 @@ mod tests {
         assert_eq!(said, [("NETFILTER_DROP", 2, 2000), ("9", 1, 500)]);
     }
 
-    /// What `counts` says of `text`, with the names of a kernel that tells old segments apart, or of one before.
+    /// The entries of `counts` for `text`, with the names of a kernel that has a reason for old segments, or of one
+    /// before.
     fn counted(text: &str, has_old_sequence: bool) -> Vec<(String, u64, u64)> {
         let names = [
             (2, "NOT_SPECIFIED"),

@@ -1,6 +1,7 @@
-//! A summary of the requests of a connection whose sides alternate, and where their time went by the ledger.
+//! A summary of the requests of a connection whose sides alternate, with their time by the parts of the
+//! ledger.
 //!
-//! Only requests count that were answered, of which both ends were seen, and that overlap no other one.
+//! Only answered requests count whose two ends were seen, and that overlap no other one.
 
 use crate::{
     Conversation, Distribution, ExchangeSummary, Ledger, LedgerPart, LedgerSpan, Request,
@@ -54,7 +55,7 @@ pub(crate) fn summarize(
     })
 }
 
-/// Sums parts of one timeline over intervals that come in order and do not overlap.
+/// Sums parts of one timeline over intervals in order that do not overlap.
 struct Walk<'a> {
     spans: &'a [LedgerSpan],
     sum: Ledger,

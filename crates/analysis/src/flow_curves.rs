@@ -1,4 +1,4 @@
-//! The eight curves of one flow, and which of its points were watched at all.
+//! The eight curves of one flow, and the points of it that were watched at all.
 
 use sockscope_record::{Connection, Direction, Kind, Point, Protocol, Stage};
 
@@ -16,7 +16,7 @@ use crate::{ConnectionStore, DropReasons, FlowStore, LossInterval, QueueStep, Re
 #[derive(Debug)]
 pub struct FlowCurves {
     pub(crate) curves: [Curve; 8],
-    /// Datagrams that left the path; empty for a stream, whose bytes are sent again.
+    /// Datagrams that left the path; empty for a stream, whose bytes are retransmitted.
     pub(crate) dropped: Curve,
     /// Of a stream, bytes that were dropped, until they were seen again.
     pub(crate) gaps: DropGaps,
@@ -63,13 +63,13 @@ impl FlowCurves {
 
     /// Length of one stage's queue over time; `None` when one of its two points was not watched.
     ///
-    /// What was dropped leaves the queue when it is dropped, and enters again when it is sent again.
+    /// Dropped bytes leave the queue at the drop, and enter again when they are retransmitted.
     pub fn lengths(&self, stage: Stage) -> Option<Vec<QueueStep>> {
         self.is_observed(stage).then(|| self.queue(stage, QueueLists::default()).steps())
     }
 
-    /// How long bytes stayed in one stage, by position. Bytes whose passing was missed are left out; of those
-    /// that were dropped there the time counts from when they were seen again.
+    /// Residence times of bytes in one stage, by position. Bytes whose passing was missed are left out; the
+    /// time of bytes that were dropped there starts at their next passage.
     pub fn delays(&self, stage: Stage) -> Vec<Residence> {
         let mut delays = Vec::new();
         self.each_delay(stage, |residence| delays.push(residence));
@@ -117,8 +117,9 @@ impl FlowCurves {
         queue
     }
 
-    /// The position below which it is unknown what entered or left a stage: it was before the
-    /// recording. Bytes keep their order, so the later of the two points to see its first byte says.
+    /// The position below which the bytes that entered or left a stage are unknown: they passed
+    /// before the recording. Bytes keep their order, so that it is the higher of the first
+    /// positions at both points.
     pub(crate) fn floor(&self, stage: Stage) -> u64 {
         if !self.preexisting {
             return 0;
@@ -132,12 +133,12 @@ impl FlowCurves {
         self.curves.iter().find(|curve| !curve.is_empty())
     }
 
-    /// The same, be it that nothing tells when.
+    /// The same, also of a point whose times are unknown.
     pub(crate) fn first_passed(&self) -> Option<&Curve> {
         self.curves.iter().find(|curve| !curve.covered.is_empty() || !curve.missed.is_empty())
     }
 
-    /// The last point that saw any byte, in path order, be it that nothing tells when.
+    /// The last point that saw any byte, in path order, also with unknown times.
     pub(crate) fn last_passed(&self) -> Option<&Curve> {
         self.curves.iter().rfind(|curve| !curve.covered.is_empty())
     }
@@ -156,8 +157,8 @@ impl FlowCurves {
         beyond
     }
 
-    /// Times at which nothing tells where the oldest unread byte is. What was only written unseen, and neither sent
-    /// nor read, is behind all that was: then nothing is known to be under way.
+    /// Times at which the place of the oldest unread byte is unknown. Bytes that were only written unseen, and
+    /// neither sent nor read, are behind all others: then no byte is known to be in transit.
     pub(crate) fn unknown_places_ns(&self) -> Vec<Range> {
         let is_only_written =
             self.curves.iter().filter(|curve| curve.open_ns.is_some()).count() == 1;
@@ -192,10 +193,10 @@ fn observed(store: &ConnectionStore, direction: Direction, curves: &[Curve; 8]) 
     })
 }
 
-/// Whether the end of the flow at which `point` lies is a socket of this host: what went into it or
-/// came out of it in either direction shows that, and packets alone do not, which a capture has of
-/// both directions at one place. A protocol's own engine sees points 1, 2, 7 and 8 alone, which
-/// says nothing of those between.
+/// Whether the end of the flow at which `point` lies is a socket of this host: bytes into it or out
+/// of it in either direction show that, and packets alone do not, which a capture has of both
+/// directions at one place. A protocol's own engine sees points 1, 2, 7 and 8 alone, which proves
+/// nothing of those between.
 fn end_is_here(store: &ConnectionStore, direction: Direction, point: Point) -> bool {
     let seen = |flow: &FlowStore, lists: std::ops::Range<usize>| {
         flow.passages[lists].iter().any(|passes| !passes.is_empty())

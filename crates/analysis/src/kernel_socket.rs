@@ -6,10 +6,10 @@ use sockscope_record::{Direction, Kind, Point, Protocol, Record};
 use crate::record_loss_times::Losses;
 use crate::{ConnectionStore, FlowStore};
 
-/// Whether the end that sends `flow` is such a socket: data leaves it that no program wrote there. Of data
-/// that was in flight when the recording began that says nothing. Not all that programs write passes
-/// point 1 on every kernel (`docs/reference/hooks.md`): a call seen on the socket shows that it is a
-/// program's, and so does a read at the other end, as a peer on this host is of the same kind.
+/// Whether the end that sends `flow` is such a socket: data leaves it that no program wrote there. Data
+/// that was in flight when the recording began proves nothing. Not all that programs write passes point 1
+/// on every kernel (`docs/reference/hooks.md`): a call seen on the socket shows that it is a program's.
+/// So does a read at the other end, as a peer on this host is of the same kind.
 pub(crate) fn is_sender_kernel_socket(store: &ConnectionStore, flow: &FlowStore) -> bool {
     let is_read = store.connection.both_ends_here && has_data(flow, Point::ReceiveDequeue);
     store.connection.protocol == Protocol::Tcp
@@ -24,7 +24,7 @@ pub(crate) fn is_sender_kernel_socket(store: &ConnectionStore, flow: &FlowStore)
 /// may be among the missed records. `end_ns` is its last record's time.
 pub(crate) fn has_kernel_socket(store: &ConnectionStore, losses: &Losses, end_ns: u64) -> bool {
     let opened_ns = store.connection.opened_ns;
-    // What is open may be read after its last record.
+    // Data of an open socket may be read after its last record.
     let closed_ns = store.connection.closed_ns.map_or(u64::MAX, |closed_ns| closed_ns.max(end_ns));
     let is_missed = |point| losses.within(point, opened_ns, closed_ns).is_some();
     let is_any_missed = [Point::SendEnqueue, Point::ReceiveDequeue].into_iter().any(is_missed);
@@ -51,7 +51,7 @@ mod tests {
 
     const SUBFLOW: &str = "1ms 2-7 +100 | 2ms <2-7 +100 ack=100 | 300ms 2-7 +100 ack=100";
 
-    /// What is known where only the client's host was recorded.
+    /// The analysis where only the client's host was recorded.
     fn client_alone(text: &str) -> ConnectionAnalysis {
         let alone = Connection { both_ends_here: false, ..testing::connection(1) };
         testing::analyze_of(alone, text)
@@ -83,7 +83,7 @@ mod tests {
             assert!(!client_alone(&text).is_inner, "{missed}");
         }
         assert!(client_alone("1ms 2-7 +100 | 20ms loss code=3 from=0us detail=1").is_inner);
-        // What is missed while it is not open is another connection's.
+        // Records missed while it is not open are another connection's.
         let closed = Connection {
             opened_ns: 500_000,
             closed_ns: Some(10_000_000),

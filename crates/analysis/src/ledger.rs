@@ -1,17 +1,17 @@
-//! Where the oldest byte not yet read was, at each instant.
+//! Place of the oldest byte not yet read, at each instant.
 //!
-//! The reader takes bytes in order, so between two reads the oldest unread byte is the first one of
-//! the later read: only that byte's way through the points matters in that time. `send_hold` says what keeps it in
-//! the send queue, and `receive_wait` divides its time in the receive queue. While there is no such byte,
-//! `send_buffer_wait` separates a program that waits for space in the send buffer from one that has space and does not
-//! write. The time in which the connection is not open yet is `handshake`. Of all other such time no record shows whether the program wants a CPU.
+//! The reader takes bytes in order, so between two reads the oldest unread byte is the first one of the later read:
+//! only that byte's path through the points matters in that time. `send_hold` has the reason why it stays in the send
+//! queue, and `receive_wait` divides its time in the receive queue. While there is no such byte, `send_buffer_wait`
+//! separates a program that waits for space in the send buffer from one that has space and does not write. The time in
+//! which the connection is not open yet is `handshake`. In all other such time no record shows whether the program
+//! wants a CPU.
 //!
-//! Where the end that reads is another host, the acknowledgment seen here stands for the read: the
-//! time from point 4 until then is `wire`, and the time in which everything is acknowledged is
-//! unknown, as no record here shows whether it was read. A byte that the kernel dropped is `dropped` until it
-//! is retransmitted. A byte that was dropped without a record stays where it was seen last. Where a byte was not seen
-//! at a point, the time between the points before and after it is unknown. So is all time before the first point
-//! that saw it, unless that is point 1.
+//! Where the end that reads is another host, the acknowledgment seen here stands for the read: the time from point 4
+//! until then is `wire`, and the time in which everything is acknowledged is unknown, as no record here shows whether
+//! it was read. A byte that the kernel dropped is `dropped` until it is retransmitted. A byte that was dropped without
+//! a record stays where it was seen last. Where a byte was not seen at a point, the time between the points before and
+//! after it is unknown. So is all time before the first point that saw it, unless that is point 1.
 
 use sockscope_record::{Direction, Point, Protocol, tcp_flags};
 
@@ -34,7 +34,7 @@ const STAGE_PARTS: [LedgerPart; 5] = [
     LedgerPart::TcpInput,
 ];
 
-/// How the oldest byte stopped being the oldest.
+/// Event after which the oldest byte is no longer the oldest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Exit {
     /// Read; the index of the pass at point 8.
@@ -43,7 +43,7 @@ enum Exit {
     Gone,
     /// Acknowledged, with the reader out of sight.
     Acknowledged,
-    /// Not at all: the trace ended.
+    /// No such event: the trace ended.
     None,
 }
 
@@ -63,7 +63,8 @@ pub(crate) fn lasts(store: &ConnectionStore, direction: Direction) -> Range {
     (store.flow(direction).first_ns().unwrap_or(end_ns), end_ns)
 }
 
-/// Where the oldest unread byte was, from the flow's first record to the connection's last: in order, touching.
+/// Place of the oldest unread byte, from the flow's first record to the connection's last: spans in order,
+/// touching.
 ///
 /// `curves` are those of this direction of the connection.
 pub fn ledger_spans(
@@ -220,7 +221,7 @@ struct Walk<'a> {
     curves: [&'a Curve; 7],
     gaps: &'a DropGaps,
     holds: Holds<'a>,
-    /// What it means that no byte is under way.
+    /// The part while no byte is in transit.
     idle: LedgerPart,
     now_ns: u64,
     spans: Vec<LedgerSpan>,
@@ -288,7 +289,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// What happened to the byte in transit, in order. Without drops its first passages are all.
+    /// Steps of the byte in transit, in order. Without drops they are its first passages.
     fn take_steps(&mut self, offset: u64) {
         self.steps.clear();
         for index in 0..7 {
@@ -314,7 +315,7 @@ impl<'a> Walk<'a> {
         debug_assert!(self.steps.iter().all(|step| (1..=7).contains(&step.number)));
     }
 
-    /// When the byte passed the point with this index, and by which pass.
+    /// Time at which the byte passed the point with this index, and its pass.
     fn passage(&mut self, index: usize, offset: u64) -> Option<(u64, Option<u32>)> {
         if let Some(run) = self.cursors[index].seek(offset) {
             return Some((run.at_ns, Some(run.pass)));
@@ -325,12 +326,12 @@ impl<'a> Walk<'a> {
         Some((missed.until_ns, None))
     }
 
-    /// Where a byte is between two points that saw it, with none between them that did.
+    /// Place of a byte between two points that saw it, without another such point between them.
     fn between(&self, from: usize, to: usize) -> LedgerPart {
         if to == from + 1 { self.part_from(from) } else { LedgerPart::Unknown }
     }
 
-    /// Where a byte is after the last point that saw it.
+    /// Place of a byte after the last point that saw it.
     fn last_part(&self, passed: usize, exit: Exit) -> LedgerPart {
         let next_is_watched = self.observed.get(passed).copied().unwrap_or(false);
         match exit {
@@ -392,7 +393,7 @@ fn push(spans: &mut Vec<LedgerSpan>, span: LedgerSpan) {
     }
 }
 
-/// Where a span's part is `covered`, the times in `over`, which are sorted and disjoint, become `part`.
+/// In spans with a `covered` part, the times in `over`, which are sorted and disjoint, become `part`.
 fn overlaid(
     spans: Vec<LedgerSpan>,
     over: &[Range],

@@ -1,9 +1,8 @@
 //! Curves, queue lengths, delays, the ledger and the findings: pure functions of records.
 //!
 //! The input is every [`Record`](sockscope_record::Record) of a trace, in any order that is nearly that of
-//! time, and what the trace knows of its connections. The output is one [`Analysis`]. Nothing here
-//! reads a clock, a file or a socket, or can tell whether the records are from a kernel, the model
-//! or a capture.
+//! time, and the descriptions of its connections. The output is one [`Analysis`]. Nothing here reads a
+//! clock, a file or a socket, or depends on the source of the records: a kernel, the model or a capture.
 
 mod acks;
 mod analyzer;

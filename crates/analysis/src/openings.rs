@@ -1,7 +1,7 @@
-//! Connections that opened, over the whole trace: by their server's address and by the program that asked.
+//! Connections that opened, over the whole trace: by the server's address and by the program of the client.
 //!
-//! A connection that did not open says little of the server. Other connections to the same address say more: that a
-//! socket of this host listens there, and of which process.
+//! A connection that did not open shows little of the server. Other connections to the same address show more: that
+//! a socket of this host listens there, and its process.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -15,7 +15,7 @@ use sockscope_record::{
 pub(crate) struct Established(Vec<(FlowId, u64)>);
 
 impl Established {
-    /// Takes note of a record that says so of the end that sends its flow.
+    /// Takes note of a record that shows it for the end that sends its flow.
     pub(crate) fn look(&mut self, record: &Record) {
         if record.state_change().is_some_and(|change| change.new == tcp_states::ESTABLISHED) {
             self.0.push((record.flow, record.at_ns));
@@ -36,7 +36,7 @@ pub(crate) struct Openings {
 /// A socket of this host that listens, known by connections that it opened.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Listener {
-    /// A process that used one of its connections; `None` when none did.
+    /// A process that used one of its connections; `None` without one.
     pub process: Option<Process>,
     /// Another process used another one: a server may have a process for each connection, and none of them listens.
     pub has_others: bool,

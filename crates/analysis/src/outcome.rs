@@ -6,8 +6,8 @@ use crate::drops::{self, Cause};
 use crate::record_loss_times::Losses;
 use crate::{ConnectionStore, DropReasons, FlowStore, LossInterval, Passage, Unopened};
 
-/// Why there was no connection; `None` where there was one, where nothing is known, or where records
-/// missed since its first SYN may have said otherwise.
+/// Reason why there was no connection; `None` if there was one, if the reason is unknown, or if
+/// records missed since its first SYN may prove the opposite.
 pub(crate) fn unopened(
     store: &ConnectionStore,
     losses: &Losses,
@@ -28,14 +28,14 @@ pub(crate) fn unopened(
     let drops = asked.events.iter().filter(|event| event.kind == Kind::Drop);
     let mut drops = drops.filter(|drop| is_syn(drop.tcp_flags) && drop.at_ns >= came.at_ns);
     let drop = drops.next()?;
-    // What no socket takes is answered by a reset, which need not have been seen.
+    // A segment that no socket takes is answered by a reset, which may have no record.
     Some(match drops::named(drop, reasons) {
         Some(Cause::NoSocket) => Unopened::Refused,
         _ => Unopened::Dropped(drops::reason(reasons, drop)),
     })
 }
 
-/// A client that asked for a connection and got none.
+/// A client that asked for a connection without success.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Attempt {
     /// Its first SYN.
@@ -76,8 +76,8 @@ fn opened(asked: &FlowStore, asked_ns: u64) -> bool {
     later.filter_map(Record::state_change).any(|change| change.new == tcp_states::ESTABLISHED)
 }
 
-/// Who cut the connection off by a reset (RFC 9293 §3.5.2), and when. One after which its sender goes
-/// on did not: it was outside of the window, or forged (RFC 5961 §3.2).
+/// Side that cut the connection off by a reset (RFC 9293 §3.5.2), with the time. A reset after which
+/// its sender goes on does not count: it was outside of the window, or forged (RFC 5961 §3.2).
 pub(crate) fn reset(store: &ConnectionStore) -> Option<(Side, u64)> {
     let resets =
         [Direction::FromClient, Direction::FromServer].into_iter().filter_map(|direction| {
@@ -87,8 +87,8 @@ pub(crate) fn reset(store: &ConnectionStore) -> Option<(Side, u64)> {
     resets.min_by_key(|(at_ns, _)| *at_ns).map(|(at_ns, side)| (side, at_ns))
 }
 
-/// The sides whose last words offer a receive window of 0, and since when, of a connection that was
-/// still open when the trace ended: the other end cannot send before they read.
+/// The sides whose last segments offer a receive window of 0, with the time since then, of a
+/// connection that was still open when the trace ended: the other end cannot send before they read.
 pub(crate) fn shut_windows(store: &ConnectionStore) -> Vec<(Side, u64)> {
     if store.connection.closed_ns.is_some() || reset(store).is_some() {
         return Vec::new();
@@ -99,7 +99,7 @@ pub(crate) fn shut_windows(store: &ConnectionStore) -> Vec<(Side, u64)> {
     shut.collect()
 }
 
-/// Since when the segments of `flow` offer no window; SYN and RST offer none that counts.
+/// Time since which the segments of `flow` offer no window; those of SYN and RST do not count.
 fn shut_since_ns(flow: &FlowStore) -> Option<u64> {
     let no_offer = tcp_flags::SYN | tcp_flags::RST;
     let is_offer =
@@ -109,8 +109,8 @@ fn shut_since_ns(flow: &FlowStore) -> Option<u64> {
     offers.take_while(|pass| pass.window_bytes() == 0).last().map(|pass| pass.at_ns)
 }
 
-/// When the sender of `flow` first sent the reset after which it sent and took nothing else. What is
-/// in transit to it then, `reverse`, is still seen at the points before its receive queue.
+/// Time of the first reset after which the sender of `flow` sent and took nothing else. Data of
+/// `reverse` that is in transit to it then still passes the points before its receive queue.
 fn last_word(flow: &FlowStore, reverse: &FlowStore) -> Option<u64> {
     let at_the_socket = [
         flow.at(Point::SendEnqueue),
@@ -127,7 +127,7 @@ fn last_word(flow: &FlowStore, reverse: &FlowStore) -> Option<u64> {
     by_point.min()
 }
 
-/// What was seen of a flow outside of its sockets.
+/// Passages of a flow outside of its sockets.
 fn packets(flow: &FlowStore) -> impl Iterator<Item = &Passage> {
     flow.passages[2..6].iter().flatten()
 }

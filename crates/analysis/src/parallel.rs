@@ -8,7 +8,7 @@ use std::thread::{Builder, scope};
 /// The results of `work`, in the order of the items. Each thread takes the next item when it has done one,
 /// and drops nothing later than that: at most `threads` items are in work.
 ///
-/// Where the system refuses a thread, the others do its part.
+/// If the system refuses a thread, the others do its part.
 pub(crate) fn map<T: Send, R: Send>(
     items: Vec<T>,
     threads: NonZeroUsize,

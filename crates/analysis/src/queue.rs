@@ -1,7 +1,7 @@
-//! One queue from its two curves: how long it was, and how long each byte stayed.
+//! One queue from its two curves: its length over time, and the residence time of each byte.
 //!
 //! A byte is in the queue from its first passage of the point where bytes enter to its first passage
-//! of the point where they leave. The two times may come from the clocks of two CPUs, or one of them
+//! of the point where they leave. The two times may be from the clocks of two CPUs, or one of them
 //! may be derived: where a byte seems to leave before it entered, it counts as leaving at the instant
 //! at which it entered, so that lengths never fall below 0.
 
@@ -13,7 +13,7 @@ use crate::ranges::{Range, are_in_order, union_of};
 /// From `at_ns` on, the queue holds `length_bytes`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QueueStep {
-    /// When, in nanoseconds of the trace's clock.
+    /// Its time, in nanoseconds of the trace's clock.
     pub at_ns: u64,
     /// Bytes in the queue after everything that happened at that instant; `None` where missed records
     /// make it unknown.
@@ -23,13 +23,13 @@ pub struct QueueStep {
 /// Neighbouring bytes that entered together and left together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Residence {
-    /// When they entered, in nanoseconds of the trace's clock.
+    /// Time of their entry, in nanoseconds of the trace's clock.
     pub entered_ns: u64,
-    /// When they left; before they entered, where the clocks of the two points disagree.
+    /// Time of their exit; before their entry, if the clocks of the two points disagree.
     pub left_ns: u64,
     /// Position of the first one.
     pub offset: u64,
-    /// How many bytes.
+    /// Number of bytes.
     pub len: u64,
 }
 
@@ -43,13 +43,13 @@ impl Residence {
 /// Length over time of the queue between two points, whose passes are given in time order.
 ///
 /// Only bytes seen to enter count, each once. One step for each instant at which the length may have
-/// changed; none when nothing entered.
+/// changed; no step when no byte entered.
 pub fn queue_lengths(entered: &[Passage], left: &[Passage]) -> Vec<QueueStep> {
     let none = Curve::default();
     Queue::new(&Curve::of(entered), &Curve::of(left), &none, 0, QueueLists::default()).steps()
 }
 
-/// How long bytes stayed between two points, whose passes are given in time order; by position.
+/// Residence times of bytes between two points, whose passes are given in time order; by position.
 pub fn queue_delays(entered: &[Passage], left: &[Passage]) -> Vec<Residence> {
     residences(&Curve::of(entered), &Curve::of(left), 0)
 }
@@ -176,7 +176,7 @@ impl Queue {
         QueueLists { enters: self.enters, leaves: self.leaves }
     }
 
-    /// Bytes from `floor` on leave when they are dropped, and enter again when they come again.
+    /// Bytes from `floor` on leave when they are dropped, and enter again at their return.
     pub(crate) fn take_out(&mut self, gaps: &[DropGap], floor: u64) {
         for gap in gaps {
             debug_assert!(gap.offset < gap.end);
@@ -198,7 +198,7 @@ impl Queue {
         }
     }
 
-    /// How often the length becomes unknown.
+    /// Number of times at which the length becomes unknown.
     pub(crate) fn unknown_intervals(&self) -> u64 {
         self.unknown.len() as u64
     }
@@ -211,7 +211,7 @@ impl Queue {
             let next = [enters.first(), leaves.first()];
             let at_ns = next.into_iter().flatten().map(|change| change.0).min()?;
             length += take_until(&mut enters, at_ns);
-            // What leaves entered at the same time or before, so that this cannot fall below 0.
+            // Bytes that leave entered at the same time or before, so that this cannot fall below 0.
             length = length.saturating_sub(take_until(&mut leaves, at_ns));
             Some((at_ns, length))
         })

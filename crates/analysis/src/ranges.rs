@@ -1,7 +1,7 @@
 //! Sets of stream positions as sorted ranges.
 //!
 //! Streams mostly grow at their end, so the highest range is kept apart and grows in place; holes
-//! and what fills them cost a tree look-up.
+//! and the bytes that fill them cost a tree look-up.
 
 use std::collections::BTreeMap;
 
@@ -151,7 +151,7 @@ pub(crate) fn from(ranges: &[Range], floor: u64) -> Vec<Range> {
     kept.map(|&(start, end)| (start.max(floor), end)).collect()
 }
 
-/// Disjoint ranges in order, of which it is known how much lies in any range.
+/// Disjoint ranges in order, with their total length within any range.
 pub(crate) struct Sums {
     ranges: Vec<Range>,
     /// Positions in all ranges before each.

@@ -6,27 +6,27 @@ use sockscope_record::{ReaderTimes, marks};
 
 use crate::Passage;
 
-/// What lies between the arrival of data and the scheduler's note of the thread that it wakes, and how
-/// exactly the scheduler's clock is known.
+/// Time between the arrival of data and the scheduler's note of the thread that it wakes, plus the
+/// error of the scheduler's clock.
 const CLOCK_SLACK_NS: u64 = 10_000;
 
 /// A reader that found an idle CPU has it this soon: to leave a deep idle state takes some hundred microseconds.
 /// The scheduler counts nothing for that.
 const IDLE_CPU_NS_MAX: u64 = 1_000_000;
 
-/// Start and end of the time in which the reader waited for a CPU, within `[start_ns, end_ns]`; the
-/// rest of that interval is the program's own. Both are equal when it did not wait.
+/// Start and end of the time in which the reader waited for a CPU, within `[start_ns, end_ns]`; the rest of
+/// that interval is the program's own. Both are equal when it did not wait.
 ///
 /// `came` is the pass at point 7 (`None`: its record was missed), `read` the one at point 8.
 ///
-/// - A thread was blocked waiting for this data: from its arrival until the reader got its CPU, or
-///   for all of the time if that is unknown and it was the reader itself that was woken. A reader
-///   that is known to have spent less than that without a CPU did something else in between. None at
-///   all is a `runnable_ns` of 1.
-/// - None was: `runnable_ns` nanoseconds is what the reader was runnable without a CPU since its last read of
-///   any recorded socket up to when the bytes arrived, else since its earliest known read. So much of the
-///   interval is put just before the reader last got its CPU, which may be before the data arrived; if
-///   that is not known, just before it read.
+/// - A thread was blocked waiting for this data: from its arrival until the reader got its CPU, or for all of
+///   the time if that is unknown and it was the reader itself that was woken. A reader that is known to have
+///   spent less than that without a CPU did something else in between. A `runnable_ns` of 1 means no time
+///   without a CPU.
+/// - No thread was: `runnable_ns` is the time that the reader was runnable without a CPU since its last read
+///   of any recorded socket before the bytes arrived, else since its earliest known read. That part of the
+///   interval is put just before the reader last got its CPU, which may be before the data arrived; if that
+///   is not known, just before it read.
 pub(crate) fn split_wait(
     start_ns: u64,
     end_ns: u64,

@@ -11,7 +11,7 @@ use crate::{ConnectionStore, Events, FlowStore, Passage};
 
 const CHUNK_RECORDS_MIN: usize = 32;
 const CHUNK_RECORDS_MAX: usize = 4096;
-/// The list after those of the eight points.
+/// The list after the lists of the eight points.
 const EVENTS: usize = 8;
 
 /// Records of one connection in the order of arrival.
@@ -105,7 +105,7 @@ impl Lists {
         }
     }
 
-    /// Makes room for so many more of each list.
+    /// Makes room for these numbers of further records in each list.
     fn reserve(&mut self, counts: &[usize; EVENTS + 1]) {
         for (passes, count) in self.passages.iter_mut().zip(counts) {
             reserve(passes, *count);
@@ -124,7 +124,7 @@ fn list_of(record: &Record) -> usize {
     point.map_or(EVENTS, Point::index)
 }
 
-/// Whether the record says of bytes that they have left the receive queue by then, read or thrown away.
+/// Whether the record shows that bytes have left the receive queue by then, read or discarded.
 pub(crate) fn is_gone(record: &Record) -> bool {
     record.kind == Kind::ReceiveDequeue && record.is_marked(marks::DERIVED)
 }

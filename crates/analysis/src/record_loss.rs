@@ -1,18 +1,18 @@
-//! What a loss of records makes unknown, and no more than that.
+//! Figures that a loss of records makes unknown, and no others.
 //!
-//! Positions tell: bytes that passed a point unseen leave a hole in what was seen there, which later
-//! records bound. If a loss at that point falls between the neighbours of a hole, the bytes passed at
-//! some time between them; before and after, the count is exact. A hole with no loss to explain it is
-//! left as it is, and becomes residue.
+//! Positions show losses: bytes that passed a point unseen leave a hole in its recorded positions, which later
+//! records bound. If a loss at that point falls between the neighbours of a hole, the bytes passed at some time
+//! between them; before and after, the count is exact. A hole with no loss to explain it is left as it is, and
+//! becomes residue.
 //!
-//! A hit that was missed may have been several points' (2 to 5 on loopback), and its count tells of one. A
-//! stream's positions show which of its bytes that may have been: none that the recorded point saw pass. A
-//! datagram's do not: there it may have been any.
+//! A missed hit may belong to several points (2 to 5 on loopback), and its count names one. A stream's positions
+//! show which of its bytes it may concern: none that the recorded point saw pass. A datagram's do not: it may
+//! concern any.
 //!
-//! Datagrams have no positions that prove anything: of those in a receive queue whose read was missed
-//! a record of its own says by when they had left. Any other one may wait there to the end. Where one is
-//! left over before another point, all is unknown there and beyond from that point's first loss to the next
-//! datagram that passed it, which shows that the one left over did not: until then they may be matched wrongly.
+//! Datagrams have no positions that prove anything: of those in a receive queue whose read was missed a record of
+//! its own has the time by which they had left. Any other one may wait there to the end. If one is left over
+//! before another point, all is unknown there and beyond, from that point's first loss to the next datagram that
+//! passed it. That datagram shows that the one left over did not pass: until then they may be matched wrongly.
 //! Where the recorder recognized that next one by itself, only the one left over is unknown. One that entered the
 //! receive queue unseen had left it when a later one was read.
 
@@ -25,7 +25,7 @@ use crate::record_buffer::is_gone;
 use crate::record_loss_times::{Losses, within};
 use crate::{FlowStore, unseen};
 
-/// A point as which losses are recorded that hid records at another one, and what of the stream they did not hide.
+/// A point whose counted losses hid records at another one, and the bytes of the stream that they did not hide.
 struct Told {
     point: Point,
     /// Bytes whose first passage it saw: that hit was not missed.
@@ -41,14 +41,14 @@ impl Told {
 }
 
 impl Losses {
-    /// First and last instant within `times` at which a hit may be missed that a loss of one of `told` counts.
+    /// First and last instant within `times` at which a hit may be missed that is in a loss of one of `told`.
     fn within_told<'a>(&self, told: impl Iterator<Item = &'a Told>, times: Range) -> Option<Range> {
         let found = told.filter_map(|told| self.within(told.point, times.0, times.1));
         found.reduce(|all, one| (all.0.min(one.0), all.1.max(one.1)))
     }
 }
 
-/// What explains the holes of one flow's curves.
+/// Inputs that explain the holes of one flow's curves.
 #[derive(Clone, Copy)]
 struct Sources<'a> {
     flow: &'a FlowStore,
@@ -66,14 +66,14 @@ fn told_as(curves: &[Curve; 8], point: Point, sources: Sources<'_>) -> Vec<Told>
     told.map(|told| Told { point: told, kept: kept(told) }).collect()
 }
 
-/// What surely was a first passage where `point` saw it.
+/// Bytes whose first passage `point` surely saw.
 fn first_seen(curves: &[Curve; 8], point: Point, sources: Sources<'_>) -> Vec<Range> {
     let repeats = repeats(curves, point, sources).into_iter().map(|repeat| repeat.range);
     minus(&curves[point.index()].covered, &union(&repeats.collect::<Vec<_>>(), &[]))
 }
 
-/// Fills the holes of a flow's curves that losses explain, point by point. True where so much may have been missed
-/// that the positions behind it are uncertain.
+/// Fills the holes of a flow's curves that losses explain, point by point. True if the missed bytes may make the
+/// positions behind them uncertain.
 pub(crate) fn explain_holes(
     curves: &mut [Curve; 8],
     flow: &FlowStore,
@@ -146,8 +146,8 @@ fn explain_at(curves: &mut [Curve; 8], point: Point, sources: Sources<'_>) -> Ve
         until_ns,
     };
     let mut missed = Vec::new();
-    // Positions show the hits of a stream, also of what no point saw; but a point that missed nothing saw
-    // all that there was. Which of the losses hid a hit is not known.
+    // Positions show the hits of a stream, also of bytes that no point saw; but a point that missed
+    // nothing saw all bytes. The loss that hid a hit is not known.
     let (parts, never_there) = match connection.protocol {
         Protocol::Tcp => {
             let never_there = never_there(curves, losses);
@@ -164,7 +164,7 @@ fn explain_at(curves: &mut [Curve; 8], point: Point, sources: Sources<'_>) -> Ve
         let times = times_ns(curves, point, hole, connection.protocol);
         missed.extend(losses.within_told(told, times).map(|times| passage(hole, times)));
     }
-    // Of a stream also what arrived unseen.
+    // Of a stream also the bytes that arrived unseen.
     let came = match connection.protocol {
         Protocol::Tcp => entered(curves, point),
         Protocol::Udp => seen_before(curves, point),
@@ -202,15 +202,15 @@ fn explain_at(curves: &mut [Curve; 8], point: Point, sources: Sources<'_>) -> Ve
 #[derive(Default)]
 struct LeftOver {
     missed: Vec<MissedPassage>,
-    /// Times in which others may have been taken for them.
+    /// Times in which others may have been matched in their place.
     mismatches: Vec<Range>,
-    /// Since when, to the end.
+    /// Start of the unknown time, which lasts to the end.
     unknown_from_ns: Option<u64>,
 }
 
 impl LeftOver {
-    /// Of `waiting`, in order; what no loss explains stays there. Behind one that a later one overtook any loss may be:
-    /// the hit of a drop counts as of no point, and one hit that was missed may hide those after it.
+    /// Of `waiting`, in order; datagrams that no loss explains stay there. One that a later one overtook may have any
+    /// loss as its cause: the hit of a drop counts as of no point, and one missed hit may hide those after it.
     fn of(curves: &[Curve; 8], point: Point, waiting: &[Range], sources: Sources<'_>) -> Self {
         let (passes, losses) = (sources.flow.at(point), sources.losses);
         let runs = &curves[point.index()].seen;
@@ -273,7 +273,7 @@ impl LeftOver {
     }
 }
 
-/// Whether order alone says which datagram passed `point`.
+/// Whether order alone identifies a datagram that passed `point`.
 fn is_matched(point: Point, connection: &Connection) -> bool {
     connection.protocol == Protocol::Udp && point < Point::ReceiveDequeue
 }
@@ -298,9 +298,9 @@ fn announced(
     minus(waiting, &minus(waiting, &curves[Point::ReceiveEnqueue.index()].covered))
 }
 
-/// When datagrams were first seen before `point`. Packets show no positions, so that they are matched
-/// by order: one whose record was missed gives its place to the next one, and so on. The one that is left
-/// over tells of that, not when it began.
+/// Time of the first datagram seen before `point`. Packets show no positions, so that they are matched
+/// by order: one whose record was missed gives its place to the next one, and so on. The one that is
+/// left over shows that, not the time of the first.
 fn began_ns(curves: &[Curve; 8], point: Point) -> u64 {
     let runs = curves[..point.index()].iter().flat_map(|curve| &curve.seen);
     runs.map(|run| run.at_ns).min().unwrap_or(0)
@@ -341,7 +341,7 @@ struct Repeat {
     order: Order,
 }
 
-/// Which passage of some bytes one is that a point recorded.
+/// Order of a recorded passage among those of the same bytes.
 enum Order {
     /// A later one.
     Later,
@@ -349,8 +349,8 @@ enum Order {
     Unknown { behind_ns: u64 },
 }
 
-/// Takes retransmissions out of a curve, if a loss can have hidden the first time. Gives those that may have been
-/// the first time all the same: their bytes passed during the loss or then.
+/// Takes retransmissions out of a curve, if a loss can have hidden the first time. Returns those that may still
+/// be the first time: their bytes passed during the loss or then.
 fn forget_repeats(
     curves: &mut [Curve; 8],
     point: Point,
@@ -401,8 +401,8 @@ fn forget_repeats(
     unsure
 }
 
-/// What `point` may have seen again: bytes that are marked as sent again, or that were seen beyond before. Packets
-/// that come in have no mark: there it may be those that later ones overtook, or that were sent again.
+/// Repeats that `point` may have seen: bytes marked as retransmitted, or recorded beyond it before. Incoming
+/// packets have no mark: there it may be those that later ones overtook, or retransmissions.
 fn repeats(curves: &[Curve; 8], point: Point, sources: Sources<'_>) -> Vec<Repeat> {
     let Sources { flow, losses, connection, .. } = sources;
     let (here, beyond) = curves[point.index()..].split_at(1);
@@ -458,7 +458,7 @@ fn are_overtaken(runs: &[FirstPassage]) -> Vec<bool> {
     are_overtaken
 }
 
-/// What a sender here was seen to send again.
+/// Bytes that a sender here retransmitted, by its records.
 fn resent(flow: &FlowStore) -> Vec<Range> {
     let passes = flow.passages[1..4].iter().flatten();
     let marked = passes.filter(|pass| pass.marks & marks::RETRANSMITTED != 0 && pass.len > 0);
@@ -467,9 +467,9 @@ fn resent(flow: &FlowStore) -> Vec<Range> {
     union(&marked.map(|pass| (pass.offset, pass.end())).chain(events).collect::<Vec<_>>(), &[])
 }
 
-/// Whether the bytes of `run`, of a received packet, may have been sent again before, without any record of it.
-/// Of a sender here the event of it is missed then, and the hit at point 3 or 4. Of one that is elsewhere there never
-/// is a record: then only what point 7 took from this very packet arrived for the first time, unless a packet before was
+/// Whether the bytes of `run`, of a received packet, may have been retransmitted before, without any record of it. Of
+/// a sender here the event of it is missed then, and the hit at point 3 or 4. A sender elsewhere never has a record:
+/// then only bytes that point 7 took from this very packet arrived for the first time, unless a packet before was
 /// dropped.
 fn may_be_resent_unseen(curves: &[Curve; 8], run: &FirstPassage, losses: &Losses) -> bool {
     let range = (run.offset, run.end());
@@ -494,7 +494,7 @@ fn was_seen_before(curves: &[Curve; 8], point: Point, range: Range) -> bool {
     curves[..point.index()].iter().any(|curve| times_of(curve, range).is_some())
 }
 
-/// `ranges` cut where those of `at` begin and end.
+/// `ranges` cut at the start and the end of each range of `at`.
 fn cut(ranges: &[Range], at: &[Range]) -> Vec<Range> {
     let outside = minus(ranges, at);
     let mut parts = minus(ranges, &outside);
@@ -503,7 +503,7 @@ fn cut(ranges: &[Range], at: &[Range]) -> Vec<Range> {
     parts
 }
 
-/// Holes of points that missed nothing: what made them, it was no record that is missing.
+/// Holes of points that missed nothing: no missing record is their cause.
 fn never_there(curves: &[Curve; 8], losses: &Losses) -> Vec<Range> {
     let whole = Point::ALL.into_iter().filter(|point| !losses.may_touch(*point));
     whole.fold(Vec::new(), |never, point| {
@@ -524,8 +524,8 @@ fn surely_passed(curves: &[Curve; 8], point: Point, connection: &Connection) -> 
     let start = |first: &Range| if connection.preexisting { first.0 } else { 0 };
     match (seen.first(), seen.last()) {
         (Some(first), Some(last)) if keeps_order(point) => vec![(start(first), last.1)],
-        // On the way bytes may overtake, but the receiver has nothing without what is before it. Of a sender that is
-        // elsewhere that is all that shows what it sent.
+        // On the path bytes may overtake, but the receiver takes no byte without those before it. For a sender
+        // elsewhere this is the only evidence of its bytes.
         (Some(first), Some(_)) => {
             let received = (start(first), received(curves).unwrap_or(0));
             let is_first = curves[..point.index()].iter().all(Curve::is_without_bytes);
@@ -569,8 +569,8 @@ fn times_ns(curves: &[Curve; 8], point: Point, hole: Range, protocol: Protocol) 
     }
 }
 
-/// The times between which the bytes of a hole passed `point`, as far as their own records at other
-/// points tell, and their neighbours' at this one where order is kept.
+/// The times between which the bytes of a hole passed `point`, by their own records at other
+/// points, and their neighbours' at this one where order is kept.
 fn bounds_ns(curves: &[Curve; 8], point: Point, hole: Range, keeps_order: bool) -> Range {
     let (before, from_here) = curves.split_at(point.index());
     let (here, beyond) = (&from_here[0], &from_here[1..]);

@@ -1,10 +1,10 @@
-//! Random streams, recorded at both ends or at one, whose hits a recorder's lists had no room for all of.
+//! Random streams, recorded at both ends or at one, with more hits than the recorder's lists had room for.
 //!
 //! Over loopback one hit of point 4 records points 2 to 5, and its loss counts as of point 4 alone. Some segments are
 //! sent twice: because the first was dropped, or without need. The second transmission is marked at points 2 to 5 and
-//! has a record of its own; where it arrives it looks like a first one. Each of two CPUs has a list with
-//! room for some hits. A look empties both, and counts the hits since the look before that found no room. The first
-//! hit of point 7 or 8 after a loss does not show which bytes passed by it: see [`Behind`].
+//! has a record of its own; where it arrives it looks like a first one. Each of two CPUs has a list with room for
+//! some hits. A look empties both, and counts the hits since the look before that found no room. The first hit of
+//! point 7 or 8 after a loss does not show which bytes passed by it: see [`Behind`].
 
 use std::num::NonZeroUsize;
 
@@ -16,12 +16,12 @@ use sockscope_record::{
 use crate::trace_proptests::{begins_at, oldest_is_after};
 use crate::{Analyzer, FlowCurves, TraceFacts, ledger, testing};
 
-/// One hit: what the kernel ran at one time.
+/// One hit: one run of a probe in the kernel.
 #[derive(Debug, Clone, Copy)]
 struct Hit {
     at_ns: u64,
     cpu: usize,
-    /// The point as of which its loss counts, or [`Kind::Retransmit`], whose loss counts as of none.
+    /// The point at which its loss counts, or [`Kind::Retransmit`], whose loss counts at no point.
     kind: Kind,
     start: u64,
     end: u64,
@@ -30,7 +30,7 @@ struct Hit {
     ends: Ends,
 }
 
-/// What the first hit of points 7 and 8 after a loss leaves.
+/// Result of the first hit of points 7 and 8 after a loss.
 #[derive(Debug, Clone, Copy)]
 enum Behind {
     /// Its bytes, which are known by other means.
@@ -77,7 +77,7 @@ struct Plan {
     ends: Ends,
 }
 
-/// Whose hits this host has.
+/// Ends whose hits this host has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ends {
     Both,
@@ -118,7 +118,7 @@ fn plans() -> impl Strategy<Value = Plan> {
     )
 }
 
-/// What happens to a segment, in order of time.
+/// Event of a segment, in order of time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Step {
     Write { bytes: u64 },
@@ -126,7 +126,7 @@ enum Step {
     Arrive { is_dropped: bool },
 }
 
-/// Steps of all segments: when, of which one, and what.
+/// Steps of all segments: time, index of the segment, and step.
 fn steps(plan: &Plan) -> Vec<(u64, usize, Step)> {
     let mut steps = Vec::new();
     let mut writes = plan.writes.iter().cycle();
@@ -232,7 +232,7 @@ fn record(point: Point, at_ns: u64, start: u64, end: u64) -> Record {
     }
 }
 
-/// Hits missed as of each point, and last of all those of no point.
+/// Hits missed at each point, and at the end those of no point.
 type Missed = [u64; 9];
 
 fn loss(point: Option<Point>, since_ns: u64, at_ns: u64, count: u64) -> Record {
@@ -255,7 +255,7 @@ fn losses(since_ns: u64, at_ns: u64, missed: Missed) -> impl Iterator<Item = Rec
 }
 
 impl Hit {
-    /// Where [`Missed`] counts it.
+    /// Its index in [`Missed`].
     fn index(&self) -> usize {
         self.kind.point().map_or(8, Point::index)
     }

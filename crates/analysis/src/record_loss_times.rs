@@ -8,7 +8,7 @@ use crate::ranges::{Range, union};
 use crate::timeline::by_start;
 use crate::{LossInterval, OfOthers, Passage};
 
-/// All losses of a trace, by what they may have touched.
+/// All losses of a trace, by the records that they may have touched.
 #[derive(Debug)]
 pub(crate) struct TraceLosses<'o> {
     /// Any connection of the protocol.
@@ -40,7 +40,7 @@ impl<'o> TraceLosses<'o> {
     }
 }
 
-/// Losses by what they may have touched.
+/// Losses by the records that they may have touched.
 #[derive(Debug)]
 struct ByProtocol {
     streams: Losses,
@@ -125,7 +125,7 @@ impl Losses {
         found.reduce(|all, one| (all.0.min(one.0), all.1.max(one.1)))
     }
 
-    /// The same of a datagram, of which a drop may be missed too, that counts as of no point. What enters a receive
+    /// The same of a datagram, whose drop may be missed too, which counts at no point. A datagram in a receive
     /// queue is announced only where IP was seen to take it.
     pub(crate) fn within_datagrams(
         &self,
@@ -166,7 +166,7 @@ impl Losses {
 #[derive(Debug, Default)]
 pub(crate) struct Unanchored {
     starts_ns: Vec<u64>,
-    /// When the last one so far ended.
+    /// End of the last one so far.
     ended_ns: Vec<u64>,
     /// Records missed before each, and last of all by all.
     missed: Vec<u128>,
@@ -187,7 +187,7 @@ impl Unanchored {
         all
     }
 
-    /// When the first losses begin that no pass parts and that together missed `count` records or more. `passes` are
+    /// Start of the first losses that no pass parts and that together missed `count` records or more. `passes` are
     /// in order of time.
     pub(crate) fn since_ns(&self, passes: &[Passage], count: u64) -> Option<u64> {
         let count = u128::from(count);

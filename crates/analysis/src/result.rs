@@ -1,4 +1,4 @@
-//! What an analysis says. Times are nanoseconds of the trace's clock, sizes are bytes.
+//! Results of an analysis. Times are nanoseconds of the trace's clock, sizes are bytes.
 
 use std::collections::BTreeMap;
 
@@ -7,14 +7,14 @@ use sockscope_record::{
     Connection, ConnectionId, FlowId, LossCounts, Point, PointCost, Side, Stage, named,
 };
 
-/// What the trace says of itself other than its records; the caller reads it from the bundle.
+/// Facts of the trace other than its records; the caller reads them from the bundle.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct TraceFacts {
     /// `live`, `model` or `pcap`.
     pub source: String,
     /// Records that the source missed.
     pub missed: LossCounts,
-    /// The records have no end mark: what follows them, and how many were missed then, is unknown.
+    /// The records have no end mark: later records, and the number of missed ones, are unknown.
     pub unfinished: bool,
     /// Cost of the probes, in the order of [`Point::ALL`].
     pub costs: [PointCost; 8],
@@ -27,8 +27,8 @@ pub struct TraceFacts {
     pub ended_ns: Option<u64>,
 }
 
-/// Why a kernel drops packets: its own names by its own numbers, which differ between kernels. A
-/// number without a name stays a number.
+/// A kernel's reasons for drops: its own names by its own numbers, which differ between kernels.
+/// A number without a name stays a number.
 pub type DropReasons = BTreeMap<u32, String>;
 
 /// Everything known about one trace.
@@ -47,7 +47,7 @@ pub struct Analysis {
     pub points: [PointSummary; 8],
     /// Every connection, by id.
     pub connections: Vec<ConnectionAnalysis>,
-    /// Which requests are nested in which.
+    /// Nested requests, with their parents.
     pub nesting: Nesting,
 }
 
@@ -69,7 +69,7 @@ impl Analysis {
     }
 }
 
-/// How often one point was seen.
+/// Record counts of one point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PointSummary {
     /// Which.
@@ -80,7 +80,7 @@ pub struct PointSummary {
     pub missed: u64,
 }
 
-/// One connection: its two flows, what its exchanges cost and what is wrong with it.
+/// One connection: its two flows, the cost of its exchanges and its findings.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ConnectionAnalysis {
     /// Addresses, protocol, processes.
@@ -97,14 +97,14 @@ pub struct ConnectionAnalysis {
     pub unread_requests: Vec<UnreadRequest>,
     /// Transactions of VMTP; `None` when no engine of it was recorded.
     pub transactions: Option<TransactionSummary>,
-    /// Why it did not come about; `None` when it did, or when that is unknown.
+    /// Reason why it did not open; `None` when it did, or when that is unknown.
     pub unopened: Option<Unopened>,
-    /// Who ended it by a reset first (RST, RFC 9293 §3.5.2), and when; `None` when neither end did.
+    /// Side that ended it by a reset first (RST, RFC 9293 §3.5.2), with the time; `None` when neither end did.
     pub reset: Option<(Side, u64)>,
-    /// Sides that offered a receive window of 0 to the end of the trace, and since when (nanoseconds of
-    /// its clock); none where the connection ended before.
+    /// Sides that offered a receive window of 0 to the end of the trace, with its start (nanoseconds of
+    /// its clock); empty where the connection ended before.
     pub shut_windows: Vec<(Side, u64)>,
-    /// One of its sockets is the kernel's own, as of MPTCP: what programs write and read passes another one.
+    /// One of its sockets is the kernel's own, as of MPTCP: the data of programs passes another one.
     pub is_inner: bool,
     /// Buffer sizes asked for and granted.
     pub buffers: Vec<BufferGrant>,
@@ -112,7 +112,7 @@ pub struct ConnectionAnalysis {
     pub findings: Vec<Finding>,
 }
 
-/// What became of a SYN that led to no connection.
+/// Outcome of a SYN that led to no connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Unopened {
     /// The server's side answered by a reset, or had no socket for it and so did (RFC 9293 §3.5.2,
@@ -126,7 +126,7 @@ pub enum Unopened {
 /// Transactions of a protocol whose engine was recorded.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TransactionSummary {
-    /// From the call to its end, of those that were answered; `None` when none was.
+    /// From the call to its end, for answered ones; `None` without any.
     pub total_ns: Option<Distribution>,
     /// Those that were not answered.
     pub failed: u64,
@@ -149,18 +149,18 @@ pub struct FlowAnalysis {
     pub segments: u64,
     /// Bytes sent again.
     pub retransmitted_bytes: u64,
-    /// What the kernel dropped of it where it could be seen, the most frequent reason first.
+    /// Recorded drops of it by the kernel, the most frequent reason first.
     pub drops: Vec<DropCount>,
     /// Datagrams that arrived at their host and that no socket took there. 0 for TCP.
     pub datagrams_refused: u64,
-    /// Distinct bytes a second that reached the last point seen, from the first byte at the first
-    /// point to the last one there; `None` when none did or no time passed, and when the reader's end was
-    /// watched and read nothing.
+    /// Distinct bytes a second that reached the last point seen, from the first byte at the first point
+    /// to the last one there; `None` without such bytes or such a time, and when the reader's end was
+    /// watched and read no byte.
     pub throughput_bytes_per_s: Option<f64>,
     /// In the order of [`Stage::ALL`].
     pub stages: Vec<StageAnalysis>,
     /// Mean time, nanoseconds, of the bytes that were seen at points 1 and 8, in which they were in none of the
-    /// stages: dropped by the kernel, and not yet there again. `None` when none of them was.
+    /// stages: dropped by the kernel, and not yet there again. `None` without such a byte.
     pub dropped_byte_delay_ns: Option<f64>,
     /// Where the oldest unread byte was.
     pub ledger: Ledger,
@@ -168,16 +168,15 @@ pub struct FlowAnalysis {
     pub acks: AckSummary,
     /// Groups of segments sent back to back.
     pub bursts: BurstSummary,
-    /// Size of the program's writes, bytes; `None` when none was seen.
+    /// Size of the program's writes, bytes; `None` without a recorded one.
     pub write_bytes: Option<Distribution>,
-    /// Size of the program's reads, bytes; `None` when none was seen.
+    /// Size of the program's reads, bytes; `None` without a recorded one.
     pub read_bytes: Option<Distribution>,
-    /// No read call of a stream was seen returning: which copies were one call is guessed.
+    /// No return of a read call of a stream was recorded: the copies of one call are guessed.
     pub reads_are_guessed: bool,
-    /// Where they are: the most that was copied to the reader at once, bytes. The largest read returned
-    /// as much or more; the largest of `read_bytes` may be several that followed one another without a
-    /// pause. A copy behind a missed record does not count, as it may be two. `None` where no other was seen or
-    /// reads are not guessed.
+    /// If so: the largest copy to the reader at once, bytes. The largest read returned as much or more; the
+    /// largest of `read_bytes` may be several that followed one another without a pause. A copy behind a missed
+    /// record does not count, as it may be two. `None` where no other was seen or reads are not guessed.
     pub read_copy_bytes_max: Option<u64>,
     /// The interface by which it left its sender's host; `None` where that was not recorded.
     pub interface: Option<Interface>,
@@ -225,11 +224,11 @@ pub struct AtLeast {
 pub struct DropCount {
     /// The kernel's own name of it, else its number; of the model, the model's.
     pub reason: String,
-    /// How many; what the kernel counts as one here may be several segments on the wire.
+    /// Number of packets; one in the kernel here may be several segments on the wire.
     pub count: u64,
     /// Bytes of data in them.
     pub bytes: u64,
-    /// On whose host most of them were dropped; `None` where too little is known.
+    /// Host on which most of them were dropped; `None` where too little is known.
     pub host: Option<Side>,
 }
 
@@ -248,8 +247,8 @@ pub struct StageAnalysis {
     /// Bytes in it over the time in which that is known; `None` when unknown throughout. With unknown
     /// intervals the largest is a lower bound.
     pub length_bytes: Option<LengthSummary>,
-    /// Bytes that left without having entered, plus bytes that entered, did not leave and are not
-    /// in the queue at the end of a flow that closed with all data read. 0 when all is accounted
+    /// Bytes that left without having entered, plus bytes whose exit was missed: they entered
+    /// and were seen further on, or the flow closed with all data read. 0 when all is accounted
     /// for; `None` when a point was not observed or loss makes it unknowable.
     pub residue_bytes: Option<i64>,
     /// Bytes still in it when the trace ended; `None` when loss makes that unknown.
@@ -286,7 +285,7 @@ pub struct LengthSummary {
     pub max: u64,
 }
 
-/// Where the oldest byte not yet read was, in shares of the flow's time that add up to 1.
+/// Places of the oldest byte not yet read, in shares of the flow's time that add up to 1.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Ledger {
     /// Nanoseconds in each part, in the order of [`LedgerPart::ALL`].
@@ -390,11 +389,11 @@ pub struct AckSummary {
     pub bytes: Option<Distribution>,
     /// From point 7 of the last byte acknowledged to the acknowledgment, nanoseconds.
     pub delay_ns: Option<Distribution>,
-    /// How many acknowledgments were late (10 ms or more after point 7), by cause.
+    /// Number of late acknowledgments (10 ms or more after point 7), by cause.
     pub late: Vec<(AckDelayCause, u64)>,
 }
 
-/// Why an acknowledgment was late.
+/// Cause of a late acknowledgment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum AckDelayCause {
     /// Sent by the delayed-ACK timer, alone (RFC 9293 §3.8.6.3).
@@ -410,7 +409,7 @@ pub enum AckDelayCause {
 /// Segments sent with less than 1 ms between neighbours count as one burst.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct BurstSummary {
-    /// How many.
+    /// Number of bursts.
     pub count: u64,
     /// Bytes of each.
     pub bytes: Option<Distribution>,
@@ -446,10 +445,10 @@ pub struct BufferGrant {
     pub is_send: bool,
     /// Bytes asked for by `SO_SNDBUF` or `SO_RCVBUF`; `None` when the program was not seen to ask.
     pub asked_bytes: Option<u64>,
-    /// The program set the size, else the kernel does. It may not have been seen to ask: on a listener whose
+    /// The program set the size, else the kernel does. Its request may have no record: on a listener whose
     /// sockets inherit the size, or before recording began.
     pub is_set_by_program: bool,
-    /// Bytes granted (Linux doubles what was asked, socket(7)); `None` when that was not seen.
+    /// Bytes granted (Linux doubles the request, socket(7)); `None` when that was not seen.
     pub granted_bytes: Option<u64>,
 }
 
@@ -468,7 +467,7 @@ pub enum FindingId {
     Corked,
     /// One message in flight at a time bounds the throughput.
     StopAndWait,
-    /// The send buffer is smaller than what the path could carry.
+    /// The send buffer is smaller than the bandwidth-delay product of the path.
     SendBufferLimited,
     /// The receive window bounds the throughput.
     ReceiveWindowLimited,
@@ -512,7 +511,7 @@ pub enum FindingId {
     UdpDropped,
     /// A program closes a connection and opens the next one to the same server.
     ConnectionChurn,
-    /// Reads far smaller than what lies in the receive queue, in bulk.
+    /// Reads far smaller than the data in the receive queue, in bulk.
     SmallReads,
     /// A queue stands in the network, outside of both hosts.
     NetworkQueue,
@@ -580,7 +579,7 @@ impl FindingId {
         self == Self::UpstreamWait
     }
 
-    /// Whether something failed: that is what matters, whatever time it took.
+    /// Whether something failed: that matters at any cost in time.
     pub fn is_failure(self) -> bool {
         matches!(
             self,
@@ -603,20 +602,20 @@ pub struct Finding {
     pub flow: FlowId,
     /// The side to change.
     pub side: Side,
-    /// How often it happened.
+    /// Number of occurrences.
     pub count: u64,
     /// Connections over which it was summed up; 1 where it is of the flow alone.
     pub connections: u64,
     /// Time that it cost, nanoseconds, all occurrences together.
     pub cost_ns: u64,
-    /// When that was, from and until, in order and disjoint. Longer than `cost_ns` in all where only the times are
-    /// known between which it cost time.
+    /// Times of the cost, from and until, in order and disjoint. Longer than `cost_ns` in all where only the times
+    /// are known between which it cost time.
     pub times: Vec<(u64, u64)>,
     /// One sentence with the figures.
     pub summary: String,
     /// The very records that prove it, at most [`Finding::EVIDENCE_MAX`], earliest first.
     pub evidence: Vec<Evidence>,
-    /// What to change, where.
+    /// The change that solves it, and its place.
     pub fix: String,
 }
 
@@ -630,6 +629,6 @@ impl Finding {
 pub struct Evidence {
     /// When.
     pub at_ns: u64,
-    /// What was seen, one line.
+    /// The event that was recorded, one line.
     pub text: String,
 }

@@ -1,12 +1,12 @@
 //! Send-buffer waits: intervals in which the program had data to write and the buffer was full.
 //!
-//! A write call asks for more than enters the send queue at once: it sleeps, or it returns with a part
-//! taken or with `EAGAIN`, and the program calls again when the kernel reports space. A stream's sender keeps
-//! what is not acknowledged, so that acknowledgments alone make room: only a wait that one of more than
-//! before ended counts, and until that one arrived. From then on there is space, and the writer has not come for
-//! it: if asleep in its call it waits for a CPU, else it does something else, and may have given up what was
-//! not taken. Whether it sleeps there only the returns of calls tell. What keeps a program from its next call
-//! nothing tells: records of writes have no account of the scheduler.
+//! A write call asks for more than enters the send queue at once: it sleeps, or it returns with a part taken or
+//! with `EAGAIN`, and the program calls again when the kernel reports space. A stream's sender keeps
+//! unacknowledged bytes, so that acknowledgments alone make room: a wait counts only if an acknowledgment of
+//! more bytes ended it, and up to its arrival. From then on there is space that the writer does not use: if
+//! asleep in its call it waits for a CPU, else it does something else, and may have given up the bytes not
+//! taken. Only the returns of calls show whether it sleeps there. No record shows the reason for the delay of
+//! the next call: records of writes have no account of the scheduler.
 
 use std::slice::Iter;
 
@@ -15,7 +15,7 @@ use sockscope_record::{Direction, Kind, Point, Record, tcp_flags};
 use crate::send_hold::acks_received;
 use crate::{ConnectionStore, FlowStore, Passage};
 
-/// What an acknowledgment makes room for is written when the writer, which sleeps, has its CPU.
+/// A sleeping writer fills the room of an acknowledgment within this time, once it has its CPU.
 pub(crate) const WRITER_WAKES_NS_MAX: u64 = 20_000_000;
 
 /// From `start_ns` to `end_ns` the byte at `offset` waited for room in the send buffer.
@@ -36,7 +36,7 @@ impl SendBufferWait {
     }
 }
 
-/// All of one flow's, in order of time; none overlap.
+/// All of one flow, in order of time and without overlaps.
 pub(crate) fn send_buffer_waits(
     store: &ConnectionStore,
     direction: Direction,
@@ -77,7 +77,7 @@ pub(crate) fn last_between(times_ns: &[u64], start_ns: u64, end_ns: u64) -> Opti
     earlier.last().copied().filter(|&at_ns| at_ns > start_ns)
 }
 
-/// What the program has asked to write and the send queue has not taken.
+/// Bytes that the program has asked to write and the send queue has not taken.
 #[derive(Debug, Clone, Copy)]
 struct Wanted {
     /// When it was asked, or the last part was taken.

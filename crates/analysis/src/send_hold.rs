@@ -1,9 +1,9 @@
-//! Holds of the send queue over time: why its first byte was not sent.
+//! Holds of the send queue over time: the reasons why its first byte was not sent.
 //!
-//! Each record at points 1 and 2 says what holds the next byte from then on; the latest one up to an
+//! Each record at points 1 and 2 has the hold of the next byte from then on; the latest one up to an
 //! instant counts there, and of two at one instant that of point 2. A window that was full then may
-//! open and release nothing, as the rest is short and Nagle's rule takes over. No byte moves, so no
-//! record says so: that is known by the acknowledgment that opened it, and from the one that releases
+//! open and release nothing, as the rest is short and Nagle's rule takes over. No byte moves, so that
+//! no record shows it: the evidence is the acknowledgment that opened it, and the one that releases
 //! the rest.
 
 use std::slice::Iter;
@@ -13,11 +13,11 @@ use sockscope_record::{Direction, Hold, Kind, Point, Record, tcp_flags};
 use crate::send_queue::{self, SegmentSizes, SendQueueStep};
 use crate::{ConnectionStore, FlowStore, LedgerPart, Passage};
 
-/// What an acknowledgment or a call releases leaves right behind it, an acknowledgment's in the same
-/// softirq; what stays for longer is held by something else.
+/// Bytes that an acknowledgment or a call releases leave right after it, an acknowledgment's in the
+/// same softirq; bytes that stay for longer have another hold.
 pub(crate) const RELEASE_NS_MAX: u64 = 1_000_000;
 
-/// What paces sends by itself, and a segment of a path worth pacing in far less.
+/// A sender that paces sends by itself within this time, on a path worth pacing in far less.
 const PACED_NS_MAX: u64 = 10_000_000;
 
 /// Level and number of the options `TCP_NODELAY` and `TCP_CORK`, as in a record.
@@ -29,11 +29,11 @@ pub(crate) const CORK: (u16, u16) = (6, 3);
 pub(crate) struct HoldStep {
     pub at_ns: u64,
     pub hold: Hold,
-    /// How much waits in the send queue.
+    /// Number of bytes that wait in the send queue.
     pub unsent_bytes: u64,
 }
 
-/// What holds one flow's unsent bytes, in time order.
+/// Holds of one flow's unsent bytes, in time order.
 pub(crate) fn steps(
     store: &ConnectionStore,
     direction: Direction,
@@ -56,7 +56,7 @@ pub(crate) fn steps(
     })
 }
 
-/// Segments of the reverse flow that come in, with their acknowledgments.
+/// Segments of the reverse flow that arrive, with their acknowledgments.
 pub(crate) fn acks_received(reverse: &FlowStore) -> &[Passage] {
     match reverse.at(Point::InputDequeue) {
         [] => reverse.at(Point::InputEnqueue),
@@ -64,15 +64,15 @@ pub(crate) fn acks_received(reverse: &FlowStore) -> &[Passage] {
     }
 }
 
-/// What is known of the end that sends.
+/// State of the end that sends.
 struct Sender<'a> {
     taken: &'a [Passage],
     acks: &'a [Passage],
-    /// Some record of the flow tells of pacing.
+    /// Some record of the flow shows pacing.
     is_paced: bool,
     /// A record up to now reported Nagle's rule.
     was_nagle_told: bool,
-    /// What is still to come of the flow's events.
+    /// Later events of the flow.
     events: Iter<'a, Record>,
     settings: Settings,
     segment_sizes: SegmentSizes,
@@ -82,12 +82,12 @@ struct Sender<'a> {
     /// First byte not acknowledged, and the right edge of the receive window.
     acknowledged: u64,
     edge: u64,
-    /// What was in flight when the hold was recorded, and when that was.
+    /// Bytes in flight when the hold was recorded, and the time of that record.
     told_flight_bytes: u64,
     told_ns: u64,
 }
 
-/// What events say of the sending end.
+/// Settings of the sending end, by events.
 #[derive(Default)]
 struct Settings {
     segment_bytes: Option<u32>,
@@ -169,7 +169,7 @@ impl<'a> Sender<'a> {
     }
 
     /// The step that an acknowledgment at `at_ns` makes: the window was full and has now room for all
-    /// that waits, which does not leave all the same.
+    /// waiting bytes, which still do not leave.
     fn opened_at(&mut self, at_ns: u64) -> Option<HoldStep> {
         let fits_window = self.sent_end.saturating_add(self.unsent_bytes) <= self.edge;
         let was_full = matches!(self.hold, Hold::Rwnd | Hold::Cwnd);
@@ -203,8 +203,8 @@ impl<'a> Sender<'a> {
         self.taken.get(self.taken.partition_point(|pass| pass.at_ns < at_ns))
     }
 
-    /// What was in flight when the window was full fits it, and acknowledgments make it no smaller
-    /// but where losses are repaired (RFC 5681 §3).
+    /// The bytes in flight when the window was full fit it, and acknowledgments make it no smaller
+    /// except where losses are repaired (RFC 5681 §3).
     fn congestion_window_has_room(&self) -> bool {
         let flight_bytes = self.flight_bytes().saturating_add(self.unsent_bytes);
         !self.is_repairing() && flight_bytes <= self.told_flight_bytes
@@ -215,8 +215,8 @@ impl<'a> Sender<'a> {
         has_resent || self.settings.is_repairing
     }
 
-    /// What holds from `at_ns` on a rest for which both windows have room. Of the receive window that
-    /// is certain, so that what else holds is `other`; `None` where it may still be the congestion
+    /// Hold from `at_ns` on of a rest for which both windows have room. That is certain of the
+    /// receive window, so that another hold is `other`; `None` where it may still be the congestion
     /// window.
     fn hold_of_rest(&self, at_ns: u64) -> Option<Hold> {
         let is_short = self.is_short();
@@ -229,10 +229,11 @@ impl<'a> Sender<'a> {
         }
     }
 
-    /// Whether Nagle's rule (RFC 9293 §3.7.4) holds the short rest for certain. It was at work before
-    /// on this flow, as an option that was set before the recording or comes from a listener shows
-    /// nowhere else; a short segment is in flight, as those senders ask for that know Minshall's
-    /// variant; and the acknowledgment of all in flight releases the rest, which no timer does.
+    /// Whether Nagle's rule (RFC 9293 §3.7.4) holds the short rest for certain. The rule held bytes
+    /// of this flow before, as an option that was set before the recording or inherited from a
+    /// listener has no other evidence; a short segment is in flight, as senders with Minshall's
+    /// variant require; and the acknowledgment of all bytes in flight releases the rest, which no
+    /// timer does.
     fn is_nagles(&self, at_ns: u64) -> bool {
         let may_be = self.was_nagle_told && !self.settings.sends_at_once;
         let has_other_cause = self.is_paced || self.is_repairing();
@@ -269,7 +270,7 @@ pub(crate) fn is_option_on(event: &Record) -> bool {
     event.socket_option().is_some_and(|option| option.asked != 0)
 }
 
-/// Whether the event says that the option of this level and number was set or cleared.
+/// Whether the event sets or clears the option of this level and number.
 pub(crate) fn is_of_option(event: &Record, name: (u16, u16)) -> bool {
     event.socket_option().is_some_and(|option| option.name == name)
 }
@@ -356,7 +357,7 @@ mod tests {
 
     use crate::testing;
 
-    /// What holds the client's bytes from 2 us on, and from when on.
+    /// Holds of the client's bytes from 2 us on, with their start times.
     fn holds(text: &str) -> String {
         let store = testing::store(text);
         let steps = super::steps(&store, Direction::FromClient);
@@ -366,8 +367,8 @@ mod tests {
         said.collect::<Vec<_>>().join(" | ")
     }
 
-    /// Nagle's rule was at work, then a full window of 1000 bytes, of which all are in flight, and 300
-    /// more that wait until all is acknowledged.
+    /// Nagle's rule was at work, then a full window of 1000 bytes, all of them in flight, and 300 more
+    /// that wait until all is acknowledged.
     fn full(hold: &str, then: &str) -> String {
         format!(
             "0us send-window detail=1000 extra=1460 | 1us 1 +1000 nagle | 1us 2 +1000

@@ -1,4 +1,4 @@
-//! Points 1 and 2 of one flow as one sequence: what each record leaves in the send queue.
+//! Points 1 and 2 of one flow as one sequence: the bytes that each record leaves in the send queue.
 
 use sockscope_record::{Kind, Point, marks};
 
@@ -7,7 +7,7 @@ use crate::{FlowStore, Passage};
 /// Segment size assumed where none was reported: Ethernet's 1500 less IP and TCP headers with timestamps.
 const SEGMENT_BYTES_USUAL: u32 = 1448;
 
-/// One record at point 1 or 2, with what it leaves in the send queue unsent.
+/// One record at point 1 or 2, with the unsent bytes that it leaves in the send queue.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SendQueueStep<'a> {
     pub pass: &'a Passage,
@@ -35,8 +35,8 @@ pub(crate) fn steps(flow: &FlowStore) -> impl Iterator<Item = SendQueueStep<'_>>
     })
 }
 
-/// How large the segments of one flow are. What TCP tells of it may come late and be too small at first; what
-/// was seen counts until TCP tells of a smaller size, as when the path's MTU shrinks (RFC 8201).
+/// Sizes of the segments of one flow. TCP's reports of it may be late and too small at first; the recorded
+/// sizes count until TCP reports a smaller one, as when the path's MTU shrinks (RFC 8201).
 pub(crate) struct SegmentSizes {
     stretches: Vec<Stretch>,
 }
@@ -72,7 +72,7 @@ impl SegmentSizes {
         }
         let mut sizes = Self { stretches };
         debug_assert!(sizes.stretches.is_sorted_by_key(|stretch| stretch.start_ns));
-        // What TCP took by itself is one segment.
+        // A record that TCP took by itself is one segment.
         let taken = flow.at(Point::SendDequeue).iter();
         for pass in taken.filter(|pass| pass.marks & marks::AGGREGATED == 0) {
             let index = sizes.index_at(pass.at_ns);
@@ -82,7 +82,7 @@ impl SegmentSizes {
         sizes
     }
 
-    /// The largest that was seen around `at_ns`; 0 where none was.
+    /// The largest that was seen around `at_ns`; 0 without one.
     pub(crate) fn seen_at(&self, at_ns: u64) -> u32 {
         self.stretches[self.index_at(at_ns)].seen_bytes
     }
@@ -107,8 +107,8 @@ impl SegmentSizes {
     }
 }
 
-/// Whether one of `taken`, of which what ends at `acknowledged` or before is no longer in flight, is short.
-/// Of several segments in one record only the last can be.
+/// Whether one of `taken` is short that ends behind `acknowledged`, so that it is still in flight. Of
+/// several segments in one record only the last can be.
 pub(crate) fn has_short(taken: &[Passage], acknowledged: u64, segment_bytes: u32) -> bool {
     let mut in_flight = taken.iter().rev().take_while(|pass| pass.end() > acknowledged);
     in_flight.any(|pass| !pass.len.is_multiple_of(segment_bytes))

@@ -39,7 +39,7 @@ struct StageLists {
 fn is_closed_and_read(store: &ConnectionStore, curves: &FlowCurves) -> bool {
     let read = curves.curves[7].end().max(curves.dropped.end());
     let sent = curves.curves.iter().map(|curve| curve.end()).max();
-    // The end of a datagram's reader does not wait for what is under way.
+    // The end of a datagram's reader does not wait for data in transit.
     let is_stream = store.connection.protocol == Protocol::Tcp;
     is_stream && store.connection.closed_ns.is_some() && sent == Some(read)
 }
@@ -132,8 +132,8 @@ fn byte_mean(residences: &[Residence], ranges: &[Range]) -> Option<f64> {
     mean.ns()
 }
 
-/// Mean time in which a byte of those seen at points 1 and 8 was away, dropped and not yet where it had been
-/// again; `None` when none was.
+/// Mean time in which a byte of those seen at points 1 and 8 was away: dropped, and not yet back at its
+/// place; `None` without such a byte.
 pub(crate) fn drop_gap_mean(curves: &FlowCurves) -> Option<f64> {
     let whole_way = curves.whole_way();
     let stages = Stage::ALL.into_iter().filter(|stage| !curves.drop_gaps_in(*stage).is_empty());
@@ -150,13 +150,13 @@ fn is_touched_by_loss(curves: &FlowCurves, stage: Stage) -> bool {
     is_touched(stage.enter()) || is_touched(stage.leave())
 }
 
-/// Whether it is known at the end of the trace what passed both points.
+/// Whether passages of both points are known at the end of the trace.
 fn is_end_known(curves: &FlowCurves, stage: Stage) -> bool {
     [stage.enter(), stage.leave()].into_iter().all(|point| curves.at(point).is_end_known())
 }
 
-/// Residue and resident bytes. `beyond` is what was seen after the stage; `None` when nothing can be
-/// left in it.
+/// Residue and resident bytes. `beyond` has the bytes recorded after the stage; `None` when no byte
+/// can be left in it.
 ///
 /// A byte that entered and did not leave is resident, unless it was seen further on: then it did
 /// leave, and this point missed it.

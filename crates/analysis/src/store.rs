@@ -1,4 +1,4 @@
-//! Records sorted by connection, flow and point: what every analysis reads.
+//! Records sorted by connection, flow and point: the input of every analysis.
 
 use std::ops::Deref;
 use std::slice::Iter;
@@ -64,7 +64,7 @@ impl Passage {
         }
     }
 
-    /// Points 1 and 2: what holds the bytes, or those after them; [`Hold::None`] at other points.
+    /// Points 1 and 2: hold of the bytes, or of those after them; [`Hold::None`] at other points.
     pub fn hold(&self) -> Hold {
         self.record(FlowId::default()).hold().unwrap_or_default()
     }
@@ -79,13 +79,13 @@ impl Passage {
         self.header().window_bytes
     }
 
-    /// Position in the reverse flow up to which its segment allows to send: what it acknowledges and the window
-    /// behind that (RFC 9293 §3.3.1).
+    /// Position in the reverse flow up to which its segment allows to send: its acknowledgment plus the window
+    /// (RFC 9293 §3.3.1).
     pub fn window_edge(&self) -> u64 {
         self.acknowledged().saturating_add(self.window_bytes().into())
     }
 
-    /// Point 8: what the scheduler did to the reader; nothing is known at other points.
+    /// Point 8: the scheduler's times of the reader; unknown at other points.
     pub fn reader_times(&self) -> ReaderTimes {
         self.record(FlowId::default()).reader_times().unwrap_or_default()
     }
@@ -119,7 +119,7 @@ impl FlowStore {
         self.events_with(&[kind]).iter().filter(move |event| event.kind == kind)
     }
 
-    /// All events, or none where none is of one of these kinds.
+    /// All events, or an empty list if no event is of these kinds.
     pub(crate) fn events_with(&self, kinds: &[Kind]) -> &[Record] {
         if self.events.has(kinds) { &self.events } else { &[] }
     }
@@ -246,7 +246,7 @@ impl ConnectionStore {
         Some((self.start_ns()?, self.last_ns()?))
     }
 
-    /// When bytes first passed a point, nanoseconds of the trace's clock; `None` when none did.
+    /// Time of the first passage of any point, nanoseconds of the trace's clock; `None` without one.
     pub fn first_ns(&self) -> Option<u64> {
         let passes = self.flows.iter().flat_map(|flow| &flow.passages);
         passes.filter_map(|passes| passes.first()).map(|pass| pass.at_ns).min()

@@ -8,17 +8,16 @@
 //!
 //! - `TIME`: `15`, `15ns`, `15us`, `15ms` or `15s`.
 //! - `<` in front of `WHAT`: the server's flow; otherwise the client's.
-//! - `WHAT`: a point `1` to `8`, several points at one instant as `3-6`, or an event: `write`,
-//!   `write-return`, `read-return`, `wakeup`, `run`, `tcp-state`, `send-window`, `retransmit`,
-//!   `drop`, `buffers`, `option`, `state-change`, `loss`, `interface`, `accept`,
-//!   `window-scale`.
-//! - `RANGE`: `+100` for the next 100 bytes at that point (or of that event), or `200..300`. A plain
-//!   range moves the point's position too. Without one: no bytes at the point's position.
-//! - `WORD`: a `Hold` by name (`nagle`, `cork`, `cwnd`, `rwnd`, `pacing`, `small-queue`, `other`);
-//!   a mark (`waited`, `retransmitted`, `loopback`, `derived`, `anchored`, `recognized`, `no-queue`, `aggregated`); a flag (`syn`, `fin`,
-//!   `rst`, `psh`); `ack=POSITION` (sets the flag too), `win=BYTES`, `ran=TIME` (detail),
-//!   `runq=TIME` (extra), `from=TIME` (offset: start of a loss), `at=POSITION` (offset),
-//!   `thread=N`, `code=N`, `detail=N`, `extra=N`, `high=N` (high half of detail), `len=N`, `cpu=N`.
+//! - `WHAT`: a point `1` to `8`, several points at one instant as `3-6`, or an event: `write`, `write-return`,
+//!   `read-return`, `wakeup`, `run`, `tcp-state`, `send-window`, `retransmit`, `drop`, `buffers`, `option`,
+//!   `state-change`, `loss`, `interface`, `accept`, `window-scale`.
+//! - `RANGE`: `+100` for the next 100 bytes at that point (or of that event), or `200..300`. A plain range moves the
+//!   point's position too. Without one: no bytes at the point's position.
+//! - `WORD`: a `Hold` by name (`nagle`, `cork`, `cwnd`, `rwnd`, `pacing`, `small-queue`, `other`); a mark (`waited`,
+//!   `retransmitted`, `loopback`, `derived`, `anchored`, `recognized`, `no-queue`, `aggregated`); a flag (`syn`,
+//!   `fin`, `rst`, `psh`); `ack=POSITION` (sets the flag too), `win=BYTES`, `ran=TIME` (detail), `runq=TIME` (extra),
+//!   `from=TIME` (offset: start of a loss), `at=POSITION` (offset), `thread=N`, `code=N`, `detail=N`, `extra=N`,
+//!   `high=N` (high half of detail), `len=N`, `cpu=N`.
 
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -69,12 +68,12 @@ pub(crate) fn store_of(connection: Connection, text: &str) -> ConnectionStore {
     analyzer.into_stores().connections.remove(0)
 }
 
-/// What the analysis says of `text` as connection 1.
+/// The analysis of `text` as connection 1.
 pub(crate) fn analyze(text: &str) -> ConnectionAnalysis {
     analyze_of(connection(1), text)
 }
 
-/// What the analysis says of `text` as the connection given (id 1).
+/// The analysis of `text` as the connection given (id 1).
 pub(crate) fn analyze_of(connection: Connection, text: &str) -> ConnectionAnalysis {
     let mut analyzer = Analyzer::new();
     analyzer.connection(connection);
@@ -82,9 +81,9 @@ pub(crate) fn analyze_of(connection: Connection, text: &str) -> ConnectionAnalys
     analyzer.finish(TraceFacts::default()).connections.remove(0)
 }
 
-/// What the analysis says of several connections, from number 1 on: each has its ends as `CLIENT > SERVER`, by the
-/// numbers of their processes, and its records. Several processes of one side are apart by commas; an end without
-/// any is on another host.
+/// The analysis of several connections, from number 1 on: each has its ends as `CLIENT > SERVER`, by the numbers
+/// of their processes, and its records. Commas separate several processes of one side; an end without any is on
+/// another host.
 pub(crate) fn analyze_all<T: AsRef<str>>(connections: &[(&str, T)]) -> Analysis {
     analyzer_of_all(connections).finish(TraceFacts::default())
 }

@@ -1,4 +1,4 @@
-//! What the rules of `findings` look at: one connection with all that was computed about it.
+//! Input of the rules of `findings`: one connection with all that was computed about it.
 //!
 //! Times are nanoseconds of the trace's clock. A timeline is the ledger spread out over time: its
 //! spans are in time order, touch each other, and cover exactly the time that the ledger sums up.
@@ -20,14 +20,14 @@ pub struct LedgerSpan {
     pub start_ns: u64,
     /// When it left; first instant that no longer counts. Later than `start_ns`.
     pub end_ns: u64,
-    /// Position of the oldest byte not yet read, or of the next one to come while idle.
+    /// Position of the oldest byte not yet read, or of the next one while idle.
     pub offset: u64,
     /// The place.
     pub part: LedgerPart,
 }
 
 impl LedgerSpan {
-    /// How long it lasted, nanoseconds.
+    /// Duration, nanoseconds.
     pub fn duration_ns(&self) -> u64 {
         self.end_ns.saturating_sub(self.start_ns)
     }
@@ -42,7 +42,7 @@ pub struct LossInterval {
     pub end_ns: u64,
     /// Records of this point; `None` for records of no point.
     pub point: Option<Point>,
-    /// How many.
+    /// Number of missed records.
     pub count: u64,
     /// Only records of datagrams are meant: streams miss nothing.
     pub of_datagrams: bool,
@@ -72,12 +72,12 @@ pub(crate) fn by_start(mut losses: Vec<LossInterval>) -> Vec<LossInterval> {
     losses
 }
 
-/// One flow with what was computed about it.
+/// One flow with all that was computed about it.
 #[derive(Debug, Clone, Copy)]
 pub struct FlowView<'a> {
     /// The whole connection's records.
     pub store: &'a ConnectionStore,
-    /// Which of its two flows.
+    /// One of its two flows.
     pub direction: Direction,
     /// The flow's ledger over time.
     pub timeline: &'a [LedgerSpan],
@@ -107,7 +107,7 @@ impl<'a> FlowView<'a> {
     }
 }
 
-/// One connection with what was computed about it.
+/// One connection with all that was computed about it.
 #[derive(Debug, Clone, Copy)]
 pub struct ConnectionView<'a> {
     /// Its records.
@@ -120,7 +120,7 @@ pub struct ConnectionView<'a> {
     pub exchanges: Option<&'a ExchangeSummary>,
     /// All requests.
     pub requests: &'a Requests,
-    /// Why it did not open; `None` when it did, or when that is unknown.
+    /// Reason why it did not open; `None` when it did, or when that is unknown.
     pub unopened: Option<&'a Unopened>,
     /// The connections of the trace that opened.
     pub(crate) openings: &'a Openings,

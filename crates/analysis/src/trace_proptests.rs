@@ -177,7 +177,7 @@ fn is_true_where_known(stream: &Stream, records: &[Record]) -> Result<(), TestCa
     Ok(())
 }
 
-/// Takes away the records of one point in a part of the trace, and says so as a probe would.
+/// Takes away the records of one point in a part of the trace, and adds the loss record of a probe.
 fn lose(records: &[Record], point: Point, from_ns: u64, until_ns: u64) -> Vec<Record> {
     let is_missed = |record: &Record| {
         record.point() == Some(point) && (from_ns..=until_ns).contains(&record.at_ns)
@@ -211,8 +211,9 @@ fn run_over_losses(records: &mut [Record]) {
     }
 }
 
-/// Whether what reached point 7 with the very bytes of a packet at point 6 did so in one record, as on a kernel. A
-/// plan divides the bytes at each point by itself, so that a record that runs over a loss may have them by chance.
+/// Whether each kept record of point 7 with exactly the bytes of a packet at point 6 was one record before, as on
+/// a kernel. A plan divides the bytes at each point by itself, so that a record that runs over a loss may have
+/// them by chance.
 fn packets_are_whole(all: &[Record], kept: &[Record]) -> bool {
     let range = |record: &Record| (record.offset, record.end());
     let of = |records: &[Record], kind| -> Vec<(u64, u64)> {

@@ -38,7 +38,7 @@ fn places(text: &str) -> String {
     places_of(connection(), Direction::FromClient, text)
 }
 
-/// Residue and resident bytes of the client's stages, and how often a length is unknown.
+/// Residue and resident bytes of the client's stages, and the number of unknown lengths.
 fn balance(analysis: &ConnectionAnalysis) -> String {
     let shown = analysis.flows[0].stages.iter().map(|stage| {
         let residue = stage.residue_bytes.map_or("?".into(), |bytes| bytes.to_string());
@@ -57,7 +57,7 @@ fn a_second_write_held_by_nagle_is_the_ledgers_largest_part() {
     ), @"send_queue.other 2us | wire 2us | receive_queue.app 1us | app_idle 1us | send_queue.nagle 40000us | wire 2us | receive_queue.app 2us");
 }
 
-/// A filter drops the first segment behind point 6; the second one comes, and 200 ms later the first again.
+/// A filter drops the first segment behind point 6; the second one arrives, and 200 ms later the first again.
 const DROPPED_BEHIND_POINT_6: &str = "1ms 1 +2000 | 1010us 2-4 0..1000 | 1020us 5-6 0..1000
     1030us drop 0..1000 detail=77 | 1040us 2-4 1000..2000 | 1050us 5-7 1000..2000
     201ms retransmit 0..1000 code=1 | 201ms 2-4 0..1000 retransmitted
@@ -178,7 +178,7 @@ fn a_program_with_more_to_write_is_not_idle_while_the_send_buffer_has_no_room() 
 }
 
 /// A writer asleep in its call, which has room from 20 ms on and gets its CPU at 90 ms; then a call that
-/// has taken all, after which nothing tells why the next comes late.
+/// has taken all, after which no record shows why the next one is late.
 #[test]
 fn a_writer_with_room_that_does_not_come_is_not_idle() {
     assert_snapshot!(places(
@@ -306,12 +306,12 @@ fn with_a_declared_loss_the_same_hole_is_unknown_for_as_long_as_it_can_be() {
     assert_snapshot!(places, @"send_queue.other 1us | unknown 3us | app_idle 6us");
 }
 
-/// Of the hit that records 2 to 5 on loopback, the list's count tells of 4.
+/// The hit that records 2 to 5 on loopback counts at 4 alone.
 #[test]
 fn points_that_share_a_hit_are_missed_with_it() {
     let seen = "10us 1 +100 | 11us 2-8 0..40 | 14us 6-8 40..100";
     assert_snapshot!(balance(&testing::analyze(&format!("{seen} | 20us loss code=4 from=9us detail=1"))), @"send_queue ?/0/1 | tcp_output ?/0/1 | interface_queue ?/0/1 | wire ?/0/1 | input_queue ?/0/1 | tcp_input 0/0/0 | receive_queue 0/0/0 | total 0/0/0");
-    // Of one with a queueing discipline, which records 2 and 3, it tells of 3.
+    // With a queueing discipline, the hit that records 2 and 3 counts at 3.
     let seen = "10us 1 +100 | 11us 2-8 0..40 | 14us 4-8 40..100";
     assert_snapshot!(balance(&testing::analyze(&format!("{seen} | 20us loss code=3 from=9us detail=1"))), @"send_queue ?/0/1 | tcp_output ?/0/1 | interface_queue ?/0/1 | wire 0/0/0 | input_queue 0/0/0 | tcp_input 0/0/0 | receive_queue 0/0/0 | total 0/0/0");
     // Nothing else is explained by it.
@@ -335,10 +335,10 @@ fn a_hit_that_was_seen_where_its_loss_would_be_recorded_was_not_missed() {
 fn a_repeat_that_points_of_a_missed_hit_saw_first_is_no_first_passage() {
     let text = "10us 1 +100 | 11us 2-8 0..40 | 30us loss code=4 from=9us detail=1
         201ms 2-8 40..100 retransmitted";
-    // What is sent to another interface may have come to nothing on the wire.
+    // Bytes sent to another interface may be dropped on the wire.
     assert_snapshot!(places(text), @"send_queue.other 1us | unknown 19us | wire 200970us");
     assert_snapshot!(places(&format!("{text} loopback")), @"send_queue.other 1us | unknown 19us | input_queue 200970us");
-    // The receiver's records tell that the bytes had come before.
+    // The receiver's records show that the bytes had arrived before.
     let text = "10us 1 +100 | 11us 2-8 0..40 | 14us 6-8 40..100 | 20us 2-5 40..100 retransmitted
         20us loss code=4 from=9us detail=1";
     assert_snapshot!(balance(&testing::analyze(text)), @"send_queue ?/0/1 | tcp_output ?/0/1 | interface_queue ?/0/1 | wire ?/0/1 | input_queue ?/0/1 | tcp_input 0/0/0 | receive_queue 0/0/0 | total 0/0/0");
@@ -370,7 +370,7 @@ fn bytes_that_no_point_saw_wait_nowhere_once_later_ones_were_read() {
         @"send_queue ?/0/1 | tcp_output ?/0/1 | interface_queue ?/0/1 | wire ?/0/1 | input_queue ?/0/1 | tcp_input ?/0/1 | receive_queue ?/0/1 | total ?/0/1");
     let longest = analysis.flows[0].stages.iter().map(|stage| stage.length_bytes.map(|it| it.max));
     assert_eq!(longest.max(), Some(Some(0)), "nothing stays behind");
-    // As lists tell that were full: the hit that records 2 to 5 counts at 4 alone.
+    // As full lists count: the hit that records 2 to 5 counts at 4 alone.
     let told: String = [1, 4, 6, 7, 8]
         .map(|point| format!("| 20us loss code={point} from=10us detail=9"))
         .concat();
@@ -566,7 +566,7 @@ fn reads_of_datagrams_that_were_not_seen_hide_nothing_of_a_stream() {
         let losses = analyzer.into_stores().losses;
         [Protocol::Tcp, Protocol::Udp].map(|protocol| losses[0].may_touch(protocol))
     };
-    // Of a datagram that vanished, of a drop, and of what entered a receive queue.
+    // For a vanished datagram, for a drop, and for bytes that entered a receive queue.
     assert_eq!(touched("code=31 derived"), [false, true]);
     assert_eq!(touched("code=31"), [true, true]);
     assert_eq!(touched("code=7 derived"), [true, true]);

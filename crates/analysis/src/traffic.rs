@@ -1,4 +1,4 @@
-//! What a flow carried: bytes, segments, bursts, and the sizes of the program's writes and reads.
+//! Traffic of a flow: bytes, segments, bursts, and the sizes of the program's writes and reads.
 
 use sockscope_record::{Direction, Kind, Point, marks};
 
@@ -22,9 +22,9 @@ pub(crate) fn segments(flow: &FlowStore) -> impl Iterator<Item = &Passage> {
     seen.unwrap_or_default().iter().filter(|pass| pass.len > 0)
 }
 
-/// Bytes sent again: those that passed point 2 when they had already done so, or those that TCP said
-/// it sends again if there are more of these. With neither seen, passes at the first point beyond
-/// that saw any and that carry the mark.
+/// Retransmitted bytes: those that passed point 2 more than once, or those that TCP reported as
+/// retransmitted if these are more. Without either, the marked passes at the first point beyond that
+/// saw any.
 pub(crate) fn retransmitted_bytes(flow: &FlowStore, curves: &FlowCurves) -> u64 {
     let taken = curves.at(Point::SendDequeue);
     let events = flow.events_of(Kind::Retransmit);
@@ -55,7 +55,7 @@ fn carried(curves: &FlowCurves) -> Vec<Range> {
     ranges::union(&first.missed_ranges(), &curves.seen())
 }
 
-/// Which figures missed records may have made too small.
+/// Figures that missed records may have made too small.
 pub(crate) fn at_least(
     store: &ConnectionStore,
     direction: Direction,
@@ -95,10 +95,10 @@ pub(crate) fn at_least(
     }
 }
 
-/// Distinct bytes a second, from the first byte at the first point that saw any to the last byte at
-/// the last point that did, of those that reached it: what lies unread or was dropped did not pass.
-/// `None` when that takes no time, none did, the last time there is unknown, or the reader's end was
-/// watched and nothing was read there.
+/// Distinct bytes a second that reached the last point, from the first byte at the first point that
+/// saw any to the last byte there: unread or dropped bytes did not pass. `None` when that takes no
+/// time, no byte passed, the last time there is unknown, or the reader's end was watched and no
+/// byte was read there.
 pub(crate) fn throughput(curves: &FlowCurves) -> Option<f64> {
     let is_touched = curves.curves.iter().any(|curve| curve.unknown_ns().next().is_some());
     let is_unread = curves.observed[Point::ReceiveDequeue.index()]
@@ -133,7 +133,7 @@ struct Burst {
 }
 
 /// Segments grouped by the time between them. Two with a loss between them may have had others between them:
-/// they count as one burst, of which neither size nor duration is known.
+/// they count as one burst, with neither size nor duration known.
 pub(crate) fn bursts(flow: &FlowStore, losses: &Losses) -> BurstSummary {
     let mut bursts: Vec<Burst> = Vec::new();
     let mut gaps_ns = Vec::new();
@@ -185,14 +185,14 @@ pub(crate) struct Reads {
     pub bytes: Option<Distribution>,
     /// Of a stream: they are of copies, as no call was seen returning.
     pub are_guessed: bool,
-    /// Where they are, the most that was seen copied at once.
+    /// If so, the largest copy that was seen at once.
     pub copied_max: Option<u64>,
 }
 
-/// Where no call was seen returning, reads are guessed: copies to the same thread less than 20 us apart
-/// count as one call unless the first of them was seen to leave nothing to be read. A program that reads
-/// all the time then seems to read without end, so that the largest single copy comes along, which no call
-/// can have had less of. Of datagrams each copy is a call.
+/// Where no return of a call was recorded, reads are guessed: copies to the same thread less than 20 us
+/// apart count as one call unless the first of them left nothing to be read. A program that reads all the
+/// time then seems to read without end. So the result also has the largest single copy, as a lower bound
+/// of the largest call. Of datagrams each copy is a call.
 pub(crate) fn reads(flow: &FlowStore, is_stream: bool, losses: &Losses) -> Reads {
     let returns = flow.events_of(Kind::ReadReturn);
     let returned = returns.filter(|event| event.errno() == Some(0) && event.len > 0);
@@ -221,11 +221,11 @@ fn single_copies(flow: &FlowStore, losses: &Losses) -> impl Iterator<Item = u64>
 fn copied_bytes(flow: &FlowStore, grouped: bool, losses: &Losses) -> Vec<u64> {
     let mut arrivals = flow.at(Point::ReceiveEnqueue).iter().peekable();
     let mut arrived = 0;
-    // With those of which only a part may have been seen.
+    // With those that may have been recorded only in part.
     let mut sizes: Vec<(u64, bool)> = Vec::new();
     let mut before_ns = 0;
-    // The last copy, unless it left nothing to be read, which ends a call. Where less was seen to
-    // arrive than was read, what is left is not known.
+    // The last copy, unless it left nothing to be read, which ends a call. Where fewer bytes
+    // arrived than were read, the rest is not known.
     let mut last: Option<&Passage> = None;
     let copies = flow.at(Point::ReceiveDequeue).iter();
     for copy in copies.filter(|copy| copy.len > 0 || !grouped) {
@@ -236,7 +236,7 @@ fn copied_bytes(flow: &FlowStore, grouped: bool, losses: &Losses) -> Vec<u64> {
             |last: &Passage| last.thread == copy.thread && copy.at_ns - last.at_ns < READ_GAP_NS;
         let before_ns = std::mem::replace(&mut before_ns, copy.at_ns);
         let missed = losses.within(Point::ReceiveDequeue, before_ns, copy.at_ns);
-        // A datagram is read whole, whatever was missed before it.
+        // A datagram is read whole, with missed records before it or not.
         let is_whole = !grouped || missed.is_none();
         match sizes.last_mut() {
             Some(size) if grouped && last.is_some_and(continues) => {
@@ -392,7 +392,7 @@ mod tests {
     fn where_the_reader_is_seen_and_reads_nothing_there_is_no_throughput() {
         let of = |text| testing::analyze(text).flows[0].throughput_bytes_per_s;
         assert_eq!(of("1ms 1 +1000 | 2ms 2-7 +1000"), None);
-        // Of the sending host alone, whose records have no reader.
+        // A recording of the sending host alone, without records of the reader.
         let sender = Connection { both_ends_here: false, ..testing::connection(1) };
         let flow = &testing::analyze_of(sender, "1ms 1 +1000 | 2ms 2-4 +1000").flows[0];
         assert_eq!(flow.throughput_bytes_per_s, Some(1_000_000.0));
@@ -404,7 +404,7 @@ mod tests {
         assert_eq!((flow.bytes, flow.throughput_bytes_per_s), (10_000, Some(500_000.0)));
     }
 
-    /// IP was not seen to take a datagram, so that since then nothing tells which one is read when.
+    /// IP was not seen to take a datagram, so that the time of each later read is unknown.
     #[test]
     fn where_the_end_is_unknown_there_is_no_throughput() {
         let udp = Connection { protocol: Protocol::Udp, ..testing::connection(1) };

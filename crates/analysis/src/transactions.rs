@@ -4,7 +4,8 @@ use sockscope_record::{Direction, Kind, Record};
 
 use crate::{ConnectionStore, Distribution, TransactionSummary};
 
-/// Time of the transactions of a connection and what was sent again; `None` without a record of them.
+/// Time of the transactions of a connection and their retransmissions; `None` without a record of
+/// them.
 pub(crate) fn summarize(store: &ConnectionStore) -> Option<TransactionSummary> {
     let events = || store.flows.iter().flat_map(|flow| flow.events_of(Kind::Transaction));
     let ended = || events().filter_map(|event| Some((event.at_ns, event.transaction()?)));

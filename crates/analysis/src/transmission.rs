@@ -1,25 +1,26 @@
-//! Which transmission a dropped segment was, and where it was seen last.
+//! The transmission of a dropped segment, and the last point that saw it.
 
 use sockscope_record::{Kind, Point, Record, tcp_flags};
 
 use crate::{FlowStore, Passage};
 
-/// How far back a search for an earlier transmission looks: more packets than any window has.
+/// Number of passes that a search for an earlier transmission looks back: more packets than any window
+/// has.
 pub(crate) const LOOK_BACK_PASSES_MAX: usize = 65_536;
 
 /// No timer of TCP is shorter (`TCP_TIMEOUT_MIN`: two ticks, at most 1000 a second).
 pub(crate) const TIMER_NS_MIN: u64 = 1_000_000;
 
-/// Where a packet can be seen in transit, nearest to the receiver first.
+/// Points that see packets in transit, nearest to the receiver first.
 pub(crate) const ON_THE_WAY: [Point; 4] =
     [Point::InputDequeue, Point::InputEnqueue, Point::InterfaceDequeue, Point::InterfaceEnqueue];
 
-/// Where a segment was seen last, on the transmission that was dropped.
+/// The last point that saw a segment, on the transmission that was dropped.
 pub(crate) fn seen_before(flow: &FlowStore, reverse: &FlowStore, drop: &Record) -> Option<Point> {
     told_point(drop).or_else(|| own_point(flow, reverse, drop, true))
 }
 
-/// The same where the drop does not tell; unless `may_be_queued` it never reached the interface queue.
+/// The same where the drop does not have it; unless `may_be_queued` it never reached the interface queue.
 pub(crate) fn own_point(
     flow: &FlowStore,
     reverse: &FlowStore,
@@ -33,7 +34,7 @@ pub(crate) fn own_point(
     is_own(flow, reverse, drop, point, pass).then_some(point)
 }
 
-/// The point that the record of the drop itself tells.
+/// The point in the record of the drop itself.
 pub(crate) fn told_point(drop: &Record) -> Option<Point> {
     drop.packet_drop()?.last
 }
@@ -51,7 +52,7 @@ fn is_own(
     let since = &events[events.partition_point(|event| event.at_ns < pass.at_ns)..];
     let mut between =
         since.iter().take_while(|event| event.at_ns < drop.at_ns).take(LOOK_BACK_PASSES_MAX);
-    // One packet may be dropped in parts, each of which says what it held.
+    // One packet may be dropped in parts, each with its own bytes.
     let has_its_bytes = |event: &Record| match drop.len {
         0 => is_like(pass, event),
         _ => event.offset <= drop.offset && drop.offset < event.end(),
@@ -59,7 +60,7 @@ fn is_own(
     if between.any(|event| event.kind == Kind::Drop && has_its_bytes(event)) {
         return false;
     }
-    // TCP does not send again what the interface queue still holds: skb_still_in_host_queue().
+    // TCP does not retransmit bytes that the interface queue still holds: skb_still_in_host_queue().
     if point == Point::InterfaceEnqueue {
         return true;
     }

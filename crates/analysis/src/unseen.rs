@@ -1,8 +1,8 @@
-//! What may have passed unseen where no hole in the positions shows it.
+//! Bytes that may have passed unseen where no hole in the positions shows it.
 //!
 //! A hole needs a later record at its point. There are four cases without one:
 //!
-//! - The first record of a stream's points 7 or 8 behind a loss runs from the position that was known before
+//! - The first record of a stream's points 7 or 8 behind a loss starts at the position that was known before
 //!   it, so that it also has the bytes that passed meanwhile.
 //! - After the last record of a point, more bytes may have passed than any point saw.
 //! - Datagrams have no positions: one that all points missed leaves no trace.
@@ -23,7 +23,8 @@ const UNWRAP_BYTES: u64 = 1 << 31;
 const PACKET_BYTES_USUAL: u64 = 65_536;
 
 /// Takes the first passages out of a stream's curve that may run over a loss at their point, and gives the times
-/// between which their bytes passed. What reached point 7 with the very bytes of one packet at point 6 is whole.
+/// between which their bytes passed. A passage of point 7 with exactly the bytes of one packet at point 6 is
+/// whole.
 pub(crate) fn take_spans(
     curves: &mut [Curve; 8],
     point: Point,
@@ -38,7 +39,7 @@ pub(crate) fn take_spans(
     let is_packet = |run: &FirstPassage| {
         let packet = packets.binary_search_by_key(&run.offset, |packet| packet.offset);
         let Some(packet) = packet.ok().map(|at| &packets[at]) else { return false };
-        // Its time may be that of the read which showed that it had come.
+        // Its time may be that of the read that showed its arrival.
         let is_derived = passes[run.pass as usize].marks & marks::DERIVED != 0;
         let times = (packet.at_ns.min(run.at_ns), packet.at_ns.max(run.at_ns));
         let is_late = is_derived && losses.within(point, times.0, times.1).is_some();
@@ -60,7 +61,7 @@ pub(crate) fn take_spans(
     spans
 }
 
-/// Notes from when on each curve may have more than its last record says.
+/// Notes the time from which each curve may have more bytes than its last record shows.
 ///
 /// Bytes that no point saw passed the first point and all after it unseen, or wait before the next one. A FIN
 /// shows the end of a stream.
@@ -90,9 +91,9 @@ pub(crate) fn note_open_ends(
     }
 }
 
-/// By when all that had passed `point` was seen there. A stream's position shows that at points 7 and 8; between
-/// them and point 1 the furthest byte does when it passes first, and not when it is sent again. A packet without
-/// data has the position up to which its sender had sent.
+/// Time up to which all bytes that passed `point` were seen there. A stream's position shows that at points 7
+/// and 8; between them and point 1 the furthest byte does when it passes first, and not when it is sent again. A
+/// packet without data has the position up to which its sender had sent.
 fn last_ns(curves: &[Curve; 8], flow: &FlowStore, point: Point, protocol: Protocol) -> u64 {
     let last_ns = flow.at(point).last().map_or(0, |pass| pass.at_ns);
     if protocol != Protocol::Tcp || !(1..6).contains(&point.index()) {
@@ -143,11 +144,12 @@ pub(crate) fn note_blind_times(curves: &mut [Curve; 8], losses: &Losses, connect
     }
 }
 
-/// Since when positions of a stream may be short by a multiple of 4 GiB; `None` while they are certain.
+/// Time from which positions of a stream may be short by a multiple of 4 GiB; `None` while they are
+/// certain.
 ///
-/// Every packet passes points 4 and 6 where they are watched, and a packet has a largest size, so that the
-/// number of missed records there bounds the bytes that passed unseen. A damaged batch,
-/// whose losses have no count, leaves the other positions as they were recorded.
+/// Every packet passes points 4 and 6 where they are watched, and has a largest size: the number of missed
+/// records there bounds the bytes that passed unseen. A damaged batch, whose losses have no count, leaves
+/// the other positions as they were recorded.
 pub(crate) fn uncertain_since_ns(flow: &FlowStore, losses: &Losses) -> Option<u64> {
     let sizes = flow.passages[2..6].iter().flatten().map(|pass| u64::from(pass.len));
     let packet_bytes = sizes.max().unwrap_or(0).max(PACKET_BYTES_USUAL);
@@ -179,8 +181,8 @@ mod tests {
         losses.join(" | ")
     }
 
-    /// A recorder that stands still from 2 ms to 8 ms, in which the bytes from 2000 to 800000 pass. What it sees
-    /// first at points 7 and 8 goes back to the last position that it knew there.
+    /// A recorder that stands still from 2 ms to 8 ms, in which the bytes from 2000 to 800000 pass. Its first
+    /// records at points 7 and 8 start at the last position that it knew there.
     fn standstill() -> String {
         let missed = missed_everywhere("2ms", "8ms", 900);
         format!(
@@ -221,7 +223,7 @@ mod tests {
         assert!(residues.into_iter().all(|it| it == (None, Some(0))));
     }
 
-    /// As a recorder on loopback tells it: a hit of point 4 records points 2, 3 and 5 too.
+    /// As a recorder on loopback counts it: a hit of point 4 records points 2, 3 and 5 too.
     #[test]
     fn bytes_that_no_point_saw_stay_in_no_queue() {
         let text = [2, 3, 5].iter().fold(standstill(), |text, point| {
@@ -260,7 +262,7 @@ mod tests {
         assert!(ended.stages.iter().all(|stage| stage.residue_bytes == Some(0)));
     }
 
-    /// What was written may wait to be sent; what was sent was seen.
+    /// Written bytes may wait to be sent; sent ones were seen.
     #[test]
     fn a_write_that_was_missed_makes_no_other_stage_unknown() {
         let flow = flow("1ms 1-8 0..1000 | 3ms loss code=1 from=2ms detail=1 | 9ms write");
@@ -294,7 +296,7 @@ mod tests {
     }
 
     /// Bytes 1000 to 2000 passed points 1 to 6 unseen by 5 ms. The first hit of point 7 behind that loss shows
-    /// that they had come. Their read was missed too, later.
+    /// that they had arrived. Their read was missed too, later.
     #[test]
     fn bytes_that_only_a_loss_shows_at_one_point_may_have_passed_the_next_one_unseen() {
         let flow = flow(
@@ -361,7 +363,7 @@ mod tests {
         assert_eq!((queue.residue_bytes, queue.resident_bytes), (None, None));
     }
 
-    /// Of a sender elsewhere only what arrived shows what it sent; its own positions go on.
+    /// A sender elsewhere is known only by the bytes that arrived; its own positions go on.
     #[test]
     fn what_a_receiver_alone_missed_counts_by_its_positions() {
         let receiver = Connection { both_ends_here: false, ..testing::connection(1) };

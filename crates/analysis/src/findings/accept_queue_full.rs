@@ -1,13 +1,13 @@
 //! `accept-queue-full`: the server's host ignores connections because the listening socket has no room for them.
 //!
-//! Linux takes a SYN for a listening socket whose queue is full and lets it disappear without a record of a drop
-//! (`tcp_conn_request()`, `sk_acceptq_is_full()`). All other ways to refuse one leave a record: a reset, or a drop with
-//! its reason. So a SYN that arrived at a host on which a socket listens at its address, that went no further, that
-//! nothing answered and that no record says was dropped, met a full queue.
+//! Linux frees a SYN for a listening socket whose queue is full without a record of a drop (`tcp_conn_request()`,
+//! `sk_acceptq_is_full()`). All other ways to refuse one leave a record: a reset, or a drop with its reason. So a
+//! SYN met a full queue if it arrived at a host on which a socket listens at its address, went no further, had no
+//! answer and no record of a drop.
 //!
-//! Where the queue fills up later, the kernel drops the last segment of the handshake and what follows it. It names
-//! the reason `TCP_LISTEN_OVERFLOW`, or `NO_SOCKET` without the reset that answers a segment for no socket. A bare
-//! acknowledgment is dropped so for `TCP_DEFER_ACCEPT` too (tcp(7)), and data is not.
+//! Where the queue fills up later, the kernel drops the last segment of the handshake and the segments after it. It
+//! names the reason `TCP_LISTEN_OVERFLOW`, or `NO_SOCKET` without the reset that answers a segment for no socket. A
+//! bare acknowledgment is dropped so for `TCP_DEFER_ACCEPT` too (tcp(7)), and data is not.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -113,7 +113,7 @@ fn ignored(view: &ConnectionView<'_>, handshake: &Handshake<'_>) -> Vec<Interval
     waits.filter(|wait| !is_dropped(wait)).collect()
 }
 
-/// Drops of what arrived at the server's host after its SYN-ACK, and found no room.
+/// Drops of segments that arrived at the server's host after its SYN-ACK and found no room.
 fn overflows<'a>(view: &ConnectionView<'a>) -> Vec<&'a Record> {
     let (client, server) =
         (view.store.flow(Direction::FromClient), view.store.flow(Direction::FromServer));
@@ -231,7 +231,7 @@ mod tests {
         assert_snapshot!(Fixture::new(text, IDLE).found(), @"accept-queue-full @server 1x 1.00 s: The accept queue at 127.0.0.1:80 was full: the program that listens there (ss -ltnp names it) accepts too few connections, or too late. It took no connection of the client for 1.00 s (1 segment ignored).");
     }
 
-    /// The client has opened the connection; what it sends is dropped until the server's queue has room.
+    /// The client has opened the connection; its data is dropped until the server's queue has room.
     const NO_ROOM: &str = "0ms 3-6 syn | 1ms <3-6 syn ack=0 | 2ms state-change code=1 extra=2 | 2ms 3-6 ack=0 | 2ms drop ack=0 detail=203
         3ms 1-6 +10 ack=0 | 3ms drop 0..10 ack=0 detail=203 | 203ms retransmit 0..10 code=3
         203ms 2-6 0..10 ack=0 | 204ms <state-change code=1 extra=3 | 204ms 7-8 0..10";

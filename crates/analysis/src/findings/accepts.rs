@@ -1,4 +1,4 @@
-//! When a program accepted a connection, which the kernel had opened for it.
+//! Time at which a program accepted a connection that the kernel had opened for it.
 
 use sockscope_record::{Point, Record};
 

@@ -132,7 +132,7 @@ mod tests {
 
     const IDLE: &str = "0ms app_idle | 20s end";
 
-    /// An exchange, and so many acknowledgments of each end, each a period after the other.
+    /// An exchange, and this number of acknowledgments of each end, one a period.
     fn storm(each: u64, period_us: u64) -> String {
         let answers = (0..each * 2).map(|i| {
             let at = 1000 + i * period_us;

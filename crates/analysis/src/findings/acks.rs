@@ -1,8 +1,8 @@
 //! Acknowledgments that the receiver's delayed-ACK timer made.
 //!
-//! RFC 9293 §3.8.6.3 lets a receiver hold an acknowledgment back for less than 500 ms in the hope of
-//! data to send it with. Linux waits 40 ms to 200 ms (`TCP_DELACK_MIN`, `TCP_DELACK_MAX`), BSD up to
-//! 200 ms. Which are the timer's is said by `acks::is_timers`, for the summary of a flow as well.
+//! RFC 9293 §3.8.6.3 lets a receiver delay an acknowledgment for less than 500 ms, to send it with
+//! data. Linux waits 40 ms to 200 ms (`TCP_DELACK_MIN`, `TCP_DELACK_MAX`), BSD up to 200 ms.
+//! `acks::is_timers` identifies those of the timer, for the summary of a flow as well.
 
 use sockscope_record::{Point, tcp_flags};
 
@@ -25,13 +25,13 @@ pub(super) struct LateAck {
 }
 
 impl LateAck {
-    /// How long the receiver kept it back.
+    /// Time for which the receiver delayed it.
     pub(super) fn delay_ns(&self) -> u64 {
         self.made_ns - self.arrived_ns
     }
 }
 
-/// All of them for one flow's data, in order; none when its receiver was not seen.
+/// All of them for one flow's data, in order; empty when its receiver was not seen.
 pub(super) fn late_acks(view: &FlowView<'_>, doubt: &Doubt) -> Vec<LateAck> {
     let (flow, reverse) = (view.flow(), view.reverse());
     let mut arrivals = Walk::new(flow.at(Point::ReceiveEnqueue));

@@ -1,4 +1,5 @@
-//! Any requests of any processes: the rules over several connections survive them, and what they find is in order.
+//! Any requests of any processes: the rules over several connections survive them, and their findings are in
+//! order.
 
 use proptest::prelude::*;
 use sockscope_record::{ConnectionId, Process, Side};

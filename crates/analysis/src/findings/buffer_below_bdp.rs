@@ -1,9 +1,9 @@
 //! `buffer-below-bdp`: a buffer that the program set is below the bandwidth-delay product, and the
 //! flow waited for it.
 //!
-//! The flow's own average rate is held down by the buffer and says nothing; the rate within trains of
-//! segments shows what the path carries (packet-train dispersion: Dovrolis, Ramanathan and Moore,
-//! INFOCOM 2001). The cost is that of the finding which this one explains.
+//! The buffer bounds the flow's own average rate, so that it proves nothing; the rate within trains
+//! of segments shows the capacity of the path (packet-train dispersion: Dovrolis, Ramanathan and
+//! Moore, INFOCOM 2001). The cost is that of the finding that this one explains.
 
 use sockscope_record::{Point, Side};
 
@@ -39,7 +39,7 @@ pub(super) fn find(
     })
 }
 
-/// What the finding says.
+/// Values of the finding.
 struct Case {
     buffer: BufferSetting,
     data_bytes: u64,
@@ -90,7 +90,7 @@ impl Train {
         is_long.then_some(Self { start_ns: first.at_ns, bytes, duration_ns })
     }
 
-    /// What arrives at this rate in `ns`.
+    /// Bytes that arrive at this rate in `ns`.
     fn bytes_in(&self, ns: u64) -> u64 {
         let bytes = u128::from(self.bytes) * u128::from(ns) / u128::from(self.duration_ns);
         u64::try_from(bytes).unwrap_or(u64::MAX)

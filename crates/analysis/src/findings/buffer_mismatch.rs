@@ -1,7 +1,7 @@
 //! `buffer-mismatch`: writes that are a little larger than their segments leave a small one each.
 //!
 //! A write of 1500 bytes takes a full segment of 1448 and one of 52, which costs the network and both hosts nearly as
-//! much. What that takes is not known, so that the finding has a count and no time.
+//! much. That cost is not known, so that the finding has a count and no time.
 
 use std::collections::BTreeMap;
 
@@ -85,7 +85,7 @@ fn remainder(taken: &[&Passage], write: &Write, segment_bytes: u32) -> Option<u3
     let last = taken.get(index).filter(|last| last.end() == write.end())?;
     let bytes = last.len % segment_bytes;
     let is_small = bytes > 0 && bytes <= segment_bytes / REMAINDER_DIVISOR;
-    // What stands before it is a full segment of the same write.
+    // The bytes before it are a full segment of the same write.
     let start = last.end() - u64::from(bytes);
     let is_behind = start >= write.offset.saturating_add(u64::from(segment_bytes));
     let is_whole = last.len > segment_bytes

@@ -1,7 +1,7 @@
 //! Passes of one point, found by a byte that they have.
 //!
-//! Passes come in time order and mostly in that of their bytes too, but for what is sent again: blocks
-//! of neighbours know which bytes they may have, so that a search looks into few of them.
+//! Passes are in time order and mostly in that of their bytes too, except for retransmissions: each
+//! block of neighbours knows the range of its bytes, so that a search looks into few of them.
 
 use sockscope_record::marks;
 
@@ -17,7 +17,7 @@ pub(super) struct ByByte<'a> {
     blocks: Vec<Block>,
 }
 
-/// What the first transmissions in a block span.
+/// Range of the first transmissions in a block.
 #[derive(Debug, Clone, Copy)]
 struct Block {
     /// Smallest position, and end of the largest.
@@ -46,7 +46,7 @@ impl<'a> ByByte<'a> {
     pub(super) fn last_before(&self, offset: u64, at_ns: u64) -> Option<&'a Passage> {
         let before = self.passages.partition_point(|pass| pass.at_ns < at_ns);
         let oldest = before.saturating_sub(LOOK_BACK_PASSES_MAX);
-        // Before its block none has come as far.
+        // No pass before its block reaches this position.
         let first = self.blocks.partition_point(|block| block.end_so_far <= offset);
         let first = first.max(oldest / BLOCK_PASSES);
         (first..before.div_ceil(BLOCK_PASSES)).rev().find_map(|index| {

@@ -1,8 +1,8 @@
 //! Delays of callers: the part of a request in which one cause kept its data, or that of its response, back.
 //!
 //! `late-wakeup`, `slow-reader` and `congestion-limited` look at one flow. Of a program that serves thousands of short
-//! connections no flow shows enough. So each of these rules hands over the times at which its cause held data, and
-//! here they are cut to the times in which a caller waited for that data. `callers_wait` adds them up.
+//! connections no flow shows enough. So each of these rules hands over the times at which its cause held data. Here
+//! they are cut to the times in which a caller waited for that data. `callers_wait` adds them up.
 
 use sockscope_record::{ConnectionId, Direction, Side};
 
@@ -13,9 +13,9 @@ use crate::{FindingId, Request, Requests, SeenEnds};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct HeldInterval {
     pub interval: Interval,
-    /// The thread that kept it; 0 where none did, or where that is unknown.
+    /// The thread that kept it; 0 without one, or if it is unknown.
     pub thread: u32,
-    /// Its process, where that may be none of those that use the connection; else 0.
+    /// Its process, if that may be another one than those that use the connection; else 0.
     pub process: u32,
 }
 
@@ -64,7 +64,7 @@ impl Delay {
 pub(crate) struct Delays(pub(super) Vec<(ConnectionId, Vec<Delay>)>);
 
 impl Delays {
-    /// Takes those of one connection.
+    /// Takes the delays of one connection.
     pub(crate) fn add(&mut self, id: ConnectionId, delays: Vec<Delay>) {
         if !delays.is_empty() {
             self.0.push((id, delays));
@@ -99,8 +99,8 @@ pub(super) fn of_requests(requests: &Requests, holds: &[FlowHolds]) -> Vec<Delay
     delays
 }
 
-/// When the caller of a request waited for the request's own data, or for that of the response. Without the
-/// answerer's end it is unknown when the one ended and the other began.
+/// Time in which the caller of a request waited for the request's own data, or for that of the response.
+/// Without the answerer's end the border between the two is unknown.
 fn window(request: &Request, is_of_request: bool) -> Option<Interval> {
     let [heard_ns, answered_ns] = request.limits();
     let (start_ns, end_ns) = match (request.seen, is_of_request) {

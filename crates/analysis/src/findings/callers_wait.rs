@@ -1,5 +1,5 @@
-//! `late-wakeup`, `slow-reader`, `slow-accept` and `congestion-limited` by what they cost callers, all connections of a
-//! process together.
+//! `late-wakeup`, `slow-reader`, `slow-accept` and `congestion-limited` by their cost to callers, over all connections
+//! of a process.
 //!
 //! One finding for a cause, a process and its side: the server's for requests that wait at it, the client's for
 //! responses. The measure is the callers' wait, which is the sum of the requests of that process. One long absence
@@ -22,10 +22,10 @@ use crate::{Analysis, ConnectionAnalysis, Finding, FindingId, Request, RequestId
 /// Callers waited at least so long for the cause, overlapping times counted once: a user notices that.
 const COST_NS_MIN: u64 = Request::LONG_NS;
 
-/// A long request that waited half of its time for the cause says enough by itself.
+/// A long request that waited half of its time for the cause is sufficient by itself.
 const LONG_DIVISOR: u64 = 2;
 
-/// A CPU that is short makes both ways late, each by half of what the rule asks for.
+/// A CPU that is short makes both ways late, each by half of the limit of the rule.
 const WAY_DIVISOR: u64 = 2;
 
 /// The process that has to change, or its host where no process was seen.
@@ -33,11 +33,11 @@ const WAY_DIVISOR: u64 = 2;
 enum Party {
     Process(u32),
     Host(IpAddr),
-    /// A process that accepts connections, of which another process uses some.
+    /// A process that accepts connections; another process uses some of them.
     Acceptor(u32),
 }
 
-/// A cause, and who has to change.
+/// A cause, and the party that has to change.
 type Key = (FindingId, Side, Party);
 
 impl Party {
@@ -46,7 +46,7 @@ impl Party {
         process.map_or_else(|| Self::Host(host(connection, side)), |one| Self::Process(one.pid))
     }
 
-    /// Who has to change for a delay of the connection.
+    /// The party that has to change for a delay of the connection.
     fn of_delay(connection: &Connection, delay: &Delay) -> Self {
         match Self::of(connection, delay.side()) {
             Self::Process(pid) if [0, pid].contains(&delay.process) => Self::Process(pid),
@@ -273,7 +273,7 @@ impl Group<'_> {
         let connections: BTreeSet<ConnectionId> =
             requests.iter().map(|one| one.id.connection).collect();
         let own = self.own_findings();
-        // On a single connection the finding of its flow says the same.
+        // On a single connection the finding of its flow is the same.
         let only = connections.iter().next().filter(|_| connections.len() == 1);
         if only.is_some_and(|only| own.iter().any(|(id, _)| id == only)) {
             return None;
@@ -454,8 +454,8 @@ mod tests {
 
     use crate::findings::testing::found_across;
 
-    /// Two calls on a connection of their own, from this time on in milliseconds. The second request waits so many
-    /// microseconds for its reader, of them `runq` runnable without a CPU.
+    /// Two calls on a connection of their own, from this time on in milliseconds. The second request waits
+    /// `waited_us` for its reader, `runq_us` of them runnable without a CPU.
     fn call(at_ms: u64, waited_us: u64, runq_us: u64) -> String {
         let at = at_ms * 1_000;
         let [asked, arrived] = [at + 20, at + 50];
@@ -542,7 +542,7 @@ mod tests {
         };
         let said = found_across(&calls(20, one));
         assert!(said.contains("head-of-line") && !said.contains("late-wakeup"), "{said}");
-        // Two are not in line, but the one waits for the other all the same.
+        // Two are no line, but the one still waits for the other.
         let said = found_across(&calls(2, one));
         assert!(said.contains("slow-service") && !said.contains("late-wakeup"), "{said}");
     }

@@ -1,6 +1,6 @@
 //! `congestion-limited`: the congestion window keeps data in the send queue most of the busy time.
 //!
-//! On a path below 1 ms the window is never what a user should look at; a queue at the interface or a
+//! On a path below 1 ms the window is never the cause to look at; a queue at the interface or a
 //! reader that is behind explains a full window by itself, and its time is taken off.
 
 use sockscope_record::Hold;
@@ -15,7 +15,7 @@ use super::stop_and_wait::PATH_RTT_NS_MIN;
 use super::tally::Tally;
 use crate::{Finding, FindingId};
 
-/// The window is what bounds the flow only if it does so most of the time.
+/// The window bounds the flow only if it does so most of the time.
 pub(super) const SHARE_PERCENT_MIN: u64 = 50;
 
 /// A short transfer's slow start is not worth a word.
@@ -45,7 +45,7 @@ pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
     Some(tally.into_finding(FindingId::CongestionLimited, facts, facts.sender(), summary, fix))
 }
 
-/// When the window held data, and nothing else explains it; never on a short path.
+/// Times in which the window held data without another cause; empty on a short path.
 fn held(facts: &FlowFacts<'_>) -> Intervals {
     if facts.base_rtt_ns.is_none_or(|rtt_ns| rtt_ns < PATH_RTT_NS_MIN) {
         return Intervals::default();

@@ -1,8 +1,8 @@
 //! `connection-churn`: a program closes a connection and opens the next one to the same server.
 //!
-//! One finding for a client process and a server's address, however many connections. A connection counts where the
-//! process had closed one to that address shortly before, which the new request could have used. Connections that are
-//! opened while others are open, as those of a pool, do not count. The cost is the time of the handshakes.
+//! One finding for a client process and a server's address, for any number of connections. A connection counts where
+//! the process had closed one to that address shortly before, which the new request could have used. Connections that
+//! are opened while others are open, as those of a pool, do not count. The cost is the time of the handshakes.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -36,7 +36,7 @@ const WAITED_PERCENT_MIN: u64 = 5;
 /// The handshakes cost at least this share of the time in which bytes were under way in the trace, or of the trace.
 const TRACE_PERCENT_MIN: u64 = 1;
 
-/// The connections of a trace whose opening was seen at their client.
+/// The connections of a trace whose opening was recorded at their client.
 #[derive(Debug, Default)]
 pub(crate) struct Churn(Vec<Opening>);
 
@@ -48,7 +48,7 @@ pub(crate) struct Opening {
     handshake: Interval,
     /// The SYN was sent once, and the client sent no data with it.
     is_waited_for: bool,
-    /// When one end closed it first, and which end; `None` while it is open.
+    /// Time of the first close, and the end that closed; `None` while it is open.
     closed: Option<(u64, Side)>,
 }
 
@@ -163,7 +163,7 @@ fn is_short(one: &ConnectionAnalysis) -> bool {
         && requests.list.iter().all(|request| request.end == RequestEnd::Answered)
 }
 
-/// What one program did with the connections to one address.
+/// The finding for one program and the connections that it opened to one address.
 fn find(analysis: &Analysis, openings: &[&Opening]) -> Option<Finding> {
     let again = again(openings);
     let waits = Waits::of(analysis, &again);

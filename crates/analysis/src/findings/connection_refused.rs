@@ -71,7 +71,7 @@ fn listen() -> String {
         .to_owned()
 }
 
-/// Whether the program that asked had its connection all the same, or the server only started later.
+/// Whether the program that asked got its connection by another attempt, or the server only started later.
 fn is_served(view: &ConnectionView<'_>, asked_ns: u64) -> bool {
     let connection = &view.store.connection;
     let port = connection.server.port();

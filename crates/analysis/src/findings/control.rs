@@ -6,10 +6,10 @@ use super::resent_segment::{Content, Resent, TOLD_NS_MAX};
 use crate::transmission::ON_THE_WAY;
 use crate::{FlowStore, FlowView, Passage};
 
-/// What `event` sent again. Traces of earlier versions class the FIN of a side that sent no data as a
-/// handshake.
+/// The content of the retransmission `event`. Traces of earlier versions class the FIN of a side that
+/// sent no data as a handshake.
 pub(super) fn sent_again(view: &FlowView<'_>, event: &Record, class: RetransmitClass) -> Resent {
-    // The repetition itself passes shortly before TCP tells of it.
+    // The retransmission itself passes shortly before TCP reports it.
     let until_ns = event.at_ns.saturating_sub(TOLD_NS_MAX);
     if class == RetransmitClass::Handshake && !was_open(view, until_ns) {
         return syn(view, event, until_ns);
@@ -67,7 +67,7 @@ struct Last {
 }
 
 impl Last {
-    /// Of the segments whose flags are such.
+    /// The segments whose flags match.
     fn of(flow: &FlowStore, until_ns: u64, is_such: impl Fn(u8) -> bool) -> Self {
         let queued = before(flow.at(Point::InterfaceEnqueue), until_ns);
         let queued = queued.filter(|pass| is_such(pass.tcp_flags));

@@ -1,11 +1,10 @@
-//! `corked`: a short segment waits in a corked send queue although the program has written its last
-//! byte.
+//! `corked`: a short segment waits in a corked send queue although the program has written its last byte.
 //!
-//! `TCP_CORK` and `MSG_MORE` say that more follows. What ended the hold tells that nothing did: TCP's
-//! own timer with an answer read or the socket closed before the next write, or the program, which
-//! uncorked or closed long after it wrote last. A hold that the next write ended was used as it is meant
-//! to be; and one that the timer ended while the rest was still to come, as of a server that keeps to a
-//! rate, may have delayed nothing of worth. Neither counts.
+//! `TCP_CORK` and `MSG_MORE` announce more data. The end of the hold shows in two cases that none
+//! followed: TCP's own timer ended it, and an answer was read or the socket closed before the next write;
+//! or the program uncorked or closed long after its last write. A hold that the next write ended was used
+//! as intended. One that the timer ended before the rest was written, as of a server that keeps to a rate,
+//! may have cost no time. Neither counts.
 
 use sockscope_record::{Point, Record, Side};
 
@@ -19,9 +18,9 @@ use crate::{Finding, FindingId, FlowStore, FlowView, LedgerPart, LedgerSpan, Pas
 /// A program that corks, writes and uncorks takes microseconds, or as long as it is without a CPU.
 const IDLE_NS_MIN: u64 = 20_000_000;
 
-/// With nothing in flight TCP sends what is corked when its timer for a closed window runs out
-/// (`tcp_check_probe_timer`): after one retransmission timeout, 200 ms at least (`TCP_RTO_MIN`), less
-/// one tick of at most 10 ms.
+/// With nothing in flight TCP sends corked data when its timer for a closed window expires
+/// (`tcp_check_probe_timer`): after one retransmission timeout, 200 ms at least (`TCP_RTO_MIN`), less one
+/// tick of at most 10 ms.
 const TIMER_NS_MIN: u64 = 190_000_000;
 
 /// States in which a socket has closed its direction, as in a record.
@@ -63,7 +62,7 @@ pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
 /// A hold without consequence.
 #[derive(Debug, Clone, Copy)]
 struct Stall {
-    /// When its first byte began to wait.
+    /// Start of the wait of its first byte.
     start_ns: u64,
     /// From here on the wait was for nothing.
     since_ns: u64,
@@ -73,7 +72,7 @@ struct Stall {
     end: End,
 }
 
-/// What sent it in the end.
+/// Cause that ended the hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
     Timer,
@@ -81,7 +80,7 @@ enum End {
 }
 
 impl Stall {
-    /// `None` where the hold was of use, or what ended it is not certain.
+    /// `None` where the hold was of use, or the cause of its end is not certain.
     fn of(facts: &FlowFacts<'_>, hold: &LedgerSpan) -> Option<Self> {
         let LedgerSpan { start_ns, end_ns, offset, .. } = *hold;
         let flow = facts.view.flow();
@@ -119,7 +118,7 @@ impl Stall {
     }
 }
 
-/// Where the segments end that left at `at_ns`, the byte at `offset` among them; `None` where it was not.
+/// End of the segments that left at `at_ns` from the byte at `offset` on; `None` if that did not leave.
 fn left_end(flow: &FlowStore, offset: u64, at_ns: u64) -> Option<u64> {
     let left = flow.at(Point::SendDequeue);
     let then = left[left.partition_point(|pass| pass.at_ns < at_ns)..].iter();
@@ -134,8 +133,8 @@ fn any_between(passes: &[Passage], start_ns: u64, end_ns: u64) -> bool {
     later.first().is_some_and(|pass| pass.at_ns <= end_ns)
 }
 
-/// Whether the program uncorked or closed then, or asked for `TCP_NODELAY`, which sends what waits as
-/// well (tcp(7)). One recorded of thread 0 is what the socket had when it opened or was joined.
+/// Whether the program uncorked or closed then, or asked for `TCP_NODELAY`, which sends waiting data as
+/// well (tcp(7)). A record of thread 0 is the value when the socket opened or was joined.
 fn is_let_go(flow: &FlowStore, start_ns: u64, end_ns: u64) -> bool {
     let later = &flow.events[flow.events.partition_point(|event| event.at_ns < start_ns)..];
     let mut then = later.iter().take_while(|event| event.at_ns <= end_ns);
@@ -162,13 +161,13 @@ fn is_close(event: &Record) -> bool {
     event.state_change().is_some_and(|change| matches!(change.new, FIN_WAIT1 | LAST_ACK))
 }
 
-/// How the program asked for it.
+/// Call by which the program asked for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Cork {
     Option,
     Flag,
-    /// An option may come from the listener, or be older than the recording: a recorder of today says so,
-    /// but not of a second end that it joined, and earlier ones did not.
+    /// An option may be inherited from the listener, or be older than the recording: a recorder of today
+    /// records that, but not of a second end that it joined, and earlier ones did not.
     Either,
 }
 
@@ -220,8 +219,8 @@ fn until(stalls: &[Stall], sender: Side) -> String {
     }
 }
 
-/// What was recorded last of `TCP_CORK` up to `at_ns`: the program set or cleared it, or, of thread 0, the
-/// socket had it when it opened or was joined.
+/// The last record of `TCP_CORK` up to `at_ns`: the program set or cleared it, or, of thread 0, the socket
+/// had it when it opened or was joined.
 fn last_option(flow: &FlowStore, at_ns: u64) -> Option<&Record> {
     let earlier = flow.events[..flow.events.partition_point(|event| event.at_ns <= at_ns)].iter();
     earlier.rev().find(|event| is_of_option(event, CORK))

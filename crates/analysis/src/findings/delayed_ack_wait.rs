@@ -1,10 +1,9 @@
-//! `delayed-ack-wait`: the sender waits for a delayed acknowledgment, other than by Nagle's
-//! algorithm.
+//! `delayed-ack-wait`: the sender waits for a delayed acknowledgment, other than by Nagle's algorithm.
 //!
-//! Either a window of less than two segments is full, or the unacknowledged bytes fill the send buffer
-//! and the write call blocks, or `MSG_MORE` keeps back the end of a call longer than a segment, which
-//! goes with the next acknowledgment. All that was sent has arrived and the receiver's timer alone makes
-//! the acknowledgment.
+//! There are three cases: a window of less than two segments is full; the unacknowledged bytes fill the
+//! send buffer and the write call blocks; or `MSG_MORE` holds the end of a call longer than a segment
+//! until the next acknowledgment. All that was sent has arrived and the receiver's timer alone makes the
+//! acknowledgment.
 
 use sockscope_record::{Hold, Kind, Point};
 
@@ -50,7 +49,7 @@ pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
     Some(tally.into_finding(FindingId::DelayedAckWait, facts, side, summary, fix))
 }
 
-/// What was full.
+/// The window that was full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Full {
     CongestionWindow,
@@ -130,9 +129,9 @@ fn window_waits(facts: &FlowFacts<'_>) -> Vec<Wait> {
     facts.holds.iter().filter_map(wait).collect()
 }
 
-/// The end of a call, shorter than a segment, was the oldest unread byte and left right behind the
-/// acknowledgment of all before it, with nothing written meanwhile and no reason that a record shows. An
-/// option that was set elsewhere shows nowhere, so that it may also be Nagle's rule where that fits.
+/// The end of a call, shorter than a segment, was the oldest unread byte and left right after the
+/// acknowledgment of all before it. The program wrote no byte meanwhile, and no record has the reason.
+/// An option that was set elsewhere has no record, so that it may also be Nagle's rule where that fits.
 fn rest_waits(facts: &FlowFacts<'_>) -> Vec<Wait> {
     let flow = facts.view.flow();
     let entries = flow.at(Point::SendEnqueue);

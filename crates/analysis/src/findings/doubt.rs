@@ -1,8 +1,8 @@
 //! Times at which a rule cannot trust the records that it looks at.
 //!
-//! A missed record puts in doubt only what it may have changed. Data that passed a point unseen leaves a hole in
-//! the positions there, so that only the flow, the point and the time of that hole are in doubt; packets without
-//! data and records of no point have no such proof.
+//! A missed record puts in doubt only the figures that it may have changed. Data that passed a point unseen leaves
+//! a hole in the positions there, so that only the flow, the point and the time of that hole are in doubt; packets
+//! without data and records of no point have no such proof.
 
 use sockscope_record::Point;
 
@@ -10,7 +10,7 @@ use super::intervals::{Interval, Intervals};
 use super::reads::ReadWait;
 use crate::FlowView;
 
-/// Times by what may have been missed.
+/// Times by the records that may have been missed.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Doubt {
     /// Data of the flow at each point, in the order of [`Point::ALL`].
@@ -73,8 +73,8 @@ impl Doubt {
             || self.at(Point::ReceiveEnqueue).touches(arrival)
     }
 
-    /// Whether an acknowledgment made at `made_ns` of data that arrived at `arrived_ns` may not have been the first
-    /// one, or the reader may have read within `since_ns` and then.
+    /// Whether an acknowledgment made at `made_ns` of data that arrived at `arrived_ns` is uncertain: it may not be
+    /// the first one, or the reader may have read between `since_ns` and then.
     pub(super) fn is_of_ack(&self, arrived_ns: u64, since_ns: u64, made_ns: u64) -> bool {
         let until_ns = made_ns.saturating_add(1);
         self.at(Point::ReceiveDequeue).touches(Interval::new(since_ns, until_ns))
@@ -92,7 +92,7 @@ mod tests {
     use crate::FindingId;
     use crate::findings::testing::repeat;
 
-    /// What is found on a connection whose reader is away for 40 ms of each 50 ms.
+    /// The findings on a connection whose reader is away for 40 ms of each 50 ms.
     fn found(loss: &str) -> Vec<(FindingId, u64)> {
         let arrivals = repeat(20, "50ms", |at| format!("{at} 1-7 +100"));
         let reads =

@@ -1,12 +1,12 @@
-//! What the kernel's reason for a drop says: who dropped the packet, and what to change.
+//! The kernel's reasons for drops: the part of the system that dropped the packet, and the remedy.
 //!
 //! The names are those of `enum skb_drop_reason` (include/net/dropreason-core.h), Linux 6.18. A table: one more reason
 //! is one more line.
 
-/// One reason, or all whose names begin so.
+/// One reason, or all whose names begin with it.
 struct Meaning {
     names: &'static [&'static str],
-    /// Who or what dropped the packet.
+    /// The part of the system that dropped the packet.
     by: &'static str,
     fix: &'static str,
 }
@@ -104,12 +104,12 @@ const TABLE: &[Meaning] = &[
     },
 ];
 
-/// Who dropped packets for the reason of that name.
+/// The part of the system that drops packets for the reason of that name.
 pub(super) fn dropped_by(name: &str) -> &'static str {
     meaning(name).map_or("the kernel", |meaning| meaning.by)
 }
 
-/// What to change on the host that did.
+/// The remedy on the host that dropped it.
 pub(super) fn fix(name: &str) -> &'static str {
     let unknown = "find what drops it: perf trace -e skb:kfree_skb shows the place in the kernel";
     meaning(name).map_or(unknown, |meaning| meaning.fix)

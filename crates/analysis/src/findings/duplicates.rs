@@ -1,8 +1,8 @@
-//! Which retransmissions the peer reported as received twice (D-SACK, RFC 2883).
+//! Retransmissions that the peer reported as received twice (D-SACK, RFC 2883).
 //!
-//! A report has a number of segments and does not say to which retransmission they belong. Those whose
-//! original is known to have arrived come first, then the latest ones. A retransmission whose
-//! original the kernel is known to have dropped is no candidate.
+//! A report has a number of segments and does not name their retransmissions. Those whose original is
+//! known to have arrived are first, then the latest ones. A retransmission whose original the kernel
+//! is known to have dropped is no candidate.
 
 /// A retransmission of `segments` segments that the peer may still report.
 #[derive(Debug, Clone, Copy)]

@@ -1,7 +1,7 @@
-//! What several rules need of one flow, worked out once.
+//! Inputs of several rules for one flow, computed once.
 //!
-//! Every list is in time order, and every walk over records is one pass: rules must keep up with
-//! traces of millions of records.
+//! Every list is in time order, and every walk over records is one pass: rules must keep up with traces
+//! of millions of records.
 
 use sockscope_record::{Direction, Kind, Point, Record, Side, tcp_flags};
 
@@ -62,8 +62,8 @@ fn prompt_room_waits(view: &FlowView<'_>) -> Vec<SendBufferWait> {
 /// One flow, seen by the rules.
 pub(super) struct FlowFacts<'a> {
     pub view: &'a FlowView<'a>,
-    /// Time in which some byte is known not to have been read yet, be it that there was no room to write
-    /// it; nanoseconds.
+    /// Time in which some byte was certainly not read yet, even if there was no room to write it;
+    /// nanoseconds.
     pub busy_ns: u64,
     /// Round trip of the empty path, nanoseconds; `None` when nothing measured it.
     pub base_rtt_ns: Option<u64>,
@@ -89,7 +89,7 @@ impl<'a> FlowFacts<'a> {
     /// `base_rtt_ns` is that of the connection.
     pub(super) fn new(view: &'a FlowView<'a>, base_rtt_ns: Option<u64>) -> Self {
         let doubt = Doubt::of(view);
-        // Unknown time may have been idle: shares are of what is known.
+        // Unknown time may have been idle: shares are of the known time.
         let is_busy = |part: &LedgerPart| !is_idle(*part) && *part != LedgerPart::Unknown;
         let ledger = ledger::sum(view.timeline);
         let busy = LedgerPart::ALL.into_iter().filter(is_busy);
@@ -137,7 +137,7 @@ impl<'a> FlowFacts<'a> {
         })
     }
 
-    /// How long `part` held the oldest unread byte.
+    /// Time for which `part` held the oldest unread byte.
     fn lasted_ns(&self, part: LedgerPart) -> u64 {
         self.ledger.ns[part as usize]
     }
@@ -159,7 +159,7 @@ impl<'a> FlowFacts<'a> {
         self.segment_sizes.largest_at(at_ns)
     }
 
-    /// Where the oldest unread byte was at `at_ns`; `None` outside the timeline.
+    /// Place of the oldest unread byte at `at_ns`; `None` outside the timeline.
     pub(super) fn part_at(&self, at_ns: u64) -> Option<LedgerPart> {
         let after = self.view.timeline.partition_point(|span| span.end_ns <= at_ns);
         let span = self.view.timeline.get(after)?;
@@ -191,8 +191,8 @@ impl<'a> FlowFacts<'a> {
     }
 }
 
-/// The smaller of the handshake's round trip and the smallest smoothed one that TCP reported: both
-/// are upper bounds of what the empty path takes.
+/// The smaller of the handshake's round trip and the smallest smoothed one that TCP reported: both are
+/// upper bounds of the time on the empty path.
 pub(super) fn base_rtt_ns(connection: &ConnectionView<'_>) -> Option<u64> {
     let events = connection.store.flows.iter().flat_map(|flow| flow.events_of(Kind::TcpState));
     let smoothed_us = events.filter_map(Record::congestion).map(|state| state.smoothed_rtt_us);

@@ -1,4 +1,4 @@
-//! How long a client waited for the answer to its SYN.
+//! Waits of a client for the answer to its SYN.
 
 use sockscope_record::tcp_states::{CLOSE, ESTABLISHED};
 use sockscope_record::{Direction, Kind, Protocol, Record, tcp_flags};
@@ -10,8 +10,8 @@ use crate::{ConnectionView, FlowStore, LossInterval, Passage};
 /// for a moment can delay the answer, by microseconds.
 const ANSWER_NS_MAX: u64 = 10_000_000;
 
-/// A SYN is sent again after a second (RFC 6298 §2.1), and never sooner than the shortest timeout
-/// (`TCP_RTO_MIN`, 200 ms). What passes sooner is the same SYN, forwarded to another host.
+/// A SYN is sent again after a second (RFC 6298 §2.1), and never sooner than the shortest timeout (`TCP_RTO_MIN`, 200
+/// ms). One that passes sooner is the same SYN, forwarded to another host.
 pub(super) const AGAIN_NS_MIN: u64 = 100_000_000;
 
 /// The opening of one connection, as its client's host saw it.
@@ -52,7 +52,7 @@ impl<'a> Handshake<'a> {
         (!self.is_answered(wait)).then_some(wait)
     }
 
-    /// The same from a SYN-ACK, for what makes the client's socket open.
+    /// The same from a SYN-ACK, for the segment that makes the client's socket open.
     pub(super) fn wait_for_answer_since(&self, at_ns: u64) -> Option<Interval> {
         let wait = self.wait_for_next(at_ns)?;
         let opened_ns = self.state_after(0, ESTABLISHED);
@@ -85,7 +85,8 @@ impl<'a> Handshake<'a> {
         drops.next().map(|drop| drop.at_ns)
     }
 
-    /// Whether the client's socket is on this host. A SYN whose source is forged has none, and is not sent again.
+    /// Whether the client's socket is on this host. A SYN with a forged source has no socket, and is not
+    /// retransmitted.
     fn has_socket(&self) -> bool {
         self.client.events.iter().any(|event| event.state_change().is_some())
     }
@@ -96,7 +97,7 @@ impl<'a> Handshake<'a> {
         Some(event.at_ns)
     }
 
-    /// Whether the server's side sent anything, be it that its own host dropped it.
+    /// Whether the server's side sent anything, even if its own host dropped it.
     fn is_answered(&self, wait: Interval) -> bool {
         let is_within = |at_ns: u64| (wait.start_ns..wait.end_ns).contains(&at_ns);
         let mut packets = self.server.passages[2..6].iter().flatten();

@@ -1,9 +1,9 @@
 //! `head-of-line`: requests lie unread while the thread that reads them serves a request of another connection.
 //!
-//! A thread that serves one request to its end before it reads the next one: of an event loop that is held up, a server
-//! with a single thread, or a pool whose threads are all busy. Its turns are the services in which it read no other
-//! request and answered none. What counts is the time in which a request lay in the receive queue during such turns.
-//! The finding is one for each thread, however many requests wait.
+//! A thread that serves one request to its end before it reads the next one: in a blocked event loop, a server with a
+//! single thread, or a pool whose threads are all busy. Its turns are the services in which it read and answered no
+//! other request. The measure is the time of a request in the receive queue during such turns. There is one finding
+//! for each thread, for any number of requests.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use super::phrasing::{self, Notes};
 use crate::ranges::{Range, Sums, intersection, total, union};
 use crate::{Analysis, ConnectionAnalysis, Finding, FindingId, Request, RequestId, SeenEnds};
 
-/// The wait behind others is at least half of what the caller waited, or so long that a user notices it alone.
+/// The wait behind others is at least half of the caller's wait, or so long that a user notices it alone.
 const WAITED_DIVISOR: u64 = 2;
 
 /// Two or more wait at once, on average over the turns: fewer are the effect of a request that is slow.
@@ -26,7 +26,7 @@ type Thread = (u32, u32);
 /// this part of it after its end.
 const TOGETHER_DIVISOR: u64 = 10;
 
-/// Of these, so many are named.
+/// Number of these that are named.
 const TOGETHER_NAMED_MAX: usize = 4;
 
 /// A request served by a thread that did nothing else then.
@@ -46,7 +46,7 @@ struct Waiting {
     id: RequestId,
 }
 
-/// What the rule found in a trace.
+/// Findings of the rule in a trace.
 #[derive(Debug, Default)]
 pub(super) struct HeadOfLine {
     /// One for each thread.
@@ -135,7 +135,7 @@ fn turns(
 }
 
 /// The turns in which the thread read no other request and answered none; in order and disjoint. A request that waits
-/// meanwhile in an event loop, as that of a subscription, is no matter.
+/// meanwhile in an event loop, as that of a subscription, does not matter.
 ///
 /// An event loop may read several requests and answer them together. If it works for one of them at once, there is a
 /// pause between two reads.
@@ -166,7 +166,7 @@ fn alone_at(turns: &[Turn], answered: &[u64], at: usize) -> Option<Turn> {
         .filter(is_answered)
         .map(|turn| turn.id)
         .collect();
-    // An answer that comes much later is that of a request for which the thread waits.
+    // An answer that is much later is that of a request for which the thread waits.
     let is_its_own = until_ns == end_ns || is_answered(&&turns[at]);
     is_its_own.then_some(Turn { times: (from_ns, end_ns), id, together })
 }
@@ -211,7 +211,7 @@ fn is_held(analysis: &Analysis, one: &Waiting, held_ns: u64) -> bool {
     waited_ns >= Request::LONG_NS && (is_most || held_ns >= Request::LONG_NS)
 }
 
-/// How many requests wait over time.
+/// Number of waiting requests over time.
 struct Load {
     /// Begins and ends, each in order.
     begins: Vec<u64>,
@@ -301,7 +301,7 @@ fn finding(
     })
 }
 
-/// Which request a turn served, as far as that is known.
+/// The request that a turn served, if it is known.
 fn served_words(
     analysis: &Analysis,
     connection: &ConnectionAnalysis,
@@ -362,7 +362,7 @@ mod tests {
     use crate::findings::testing::found_across;
     use crate::testing::call;
 
-    /// One request of 400 ms, and so many others of 1 ms that arrive 10 ms after it; `thread` serves each of them.
+    /// One request of `hold_us`, and `count` others of 1 ms that arrive 10 ms after it; `thread` serves each of them.
     fn held(count: u64, hold_us: u64, thread: impl Fn(u64) -> u32) -> Vec<(&'static str, String)> {
         let holder = ("6 > 8", call([0, 100, 100 + hold_us, 200 + hold_us], [6, 8]));
         let other = |n: u64| {
@@ -500,7 +500,7 @@ mod tests {
         assert!(alone.contains("slow-reader"), "{alone}");
         let said = found_across(&[("6 > 8", rounds(6, [0, 100, 12_200, 12_250])), other.clone()]);
         assert!(!said.contains("slow-reader"), "{said}");
-        // Many short ones, with what the server does between them.
+        // Many short ones, with pauses of the server between them.
         let short = |at: u64| ("6 > 8", rounds(6, [at, at + 100, at + 200, at + 250]));
         let short = [0, 4_000, 8_000, 12_000].map(short);
         let said = found_across(&short.into_iter().chain([other]).collect::<Vec<_>>());

@@ -1,4 +1,4 @@
-//! The times at which TCP kept data in the send queue, and why, as the kernel's own fields said.
+//! The times at which TCP kept data in the send queue, with the reasons by the kernel's own fields.
 //!
 //! Unlike the ledger this looks at the first *unsent* byte, which matters for transfers that keep the
 //! path full.

@@ -1,4 +1,4 @@
-//! What stood in the sender's interface queue: points 3 and 4 matched packet by packet.
+//! Packets that stood in the sender's interface queue: points 3 and 4 matched packet by packet.
 
 use sockscope_record::{Point, marks};
 
@@ -14,8 +14,8 @@ pub(super) const DELAYED_NS_MIN: u64 = 1_000_000;
 const STANDING_DELAY_NS: u64 = 5_000_000;
 const STANDING_INTERVAL_NS: u64 = 100_000_000;
 
-/// How far a search for the packet that leaves looks into the queue: far above any queue length in
-/// packets (`txqueuelen` is 1000).
+/// Depth in the queue of a search for the packet that leaves: far above any queue length in packets
+/// (`txqueuelen` is 1000).
 const QUEUE_PACKETS_MAX: usize = 4096;
 
 /// One packet that was delayed.
@@ -79,9 +79,9 @@ fn data_passes<'a>(view: &FlowView<'a>, point: Point) -> impl Iterator<Item = &'
     passes.filter(|pass| pass.len > 0 && pass.marks & marks::NO_QUEUE == 0)
 }
 
-/// Index of the packet that `leaving` is, or is a part of (a queue may cut a large packet up). The
-/// queue is first in, first out: what stands before it was dropped. So were bytes of a new packet
-/// that leave as sent again: they stood there since they entered as such.
+/// Index of the packet that `leaving` is, or is a part of (a queue may cut a large packet up). The queue is
+/// first in, first out: packets before it were dropped. So were bytes of a new packet that leave as a
+/// retransmission: they stood there since they entered as such.
 fn matching(queue: &[&Passage], leaving: &Passage) -> Option<usize> {
     let here = queue.iter().take(QUEUE_PACKETS_MAX).take_while(|pass| pass.at_ns <= leaving.at_ns);
     let mut candidates = here
@@ -96,7 +96,7 @@ fn matching(queue: &[&Passage], leaving: &Passage) -> Option<usize> {
     Some(candidates.find(|(_, pass)| is_alike(pass)).map_or(first, |(index, _)| index))
 }
 
-/// How long every packet has stayed above CoDel's target.
+/// Time for which every packet has stayed above CoDel's target.
 #[derive(Debug, Default)]
 struct StandingRun {
     since_ns: Option<u64>,

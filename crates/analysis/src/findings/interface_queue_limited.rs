@@ -1,7 +1,7 @@
 //! `interface-queue-limited`: packets stand in the queue of the sender's interface.
 //!
-//! While it fires, what a full interface queue causes elsewhere (small-queue holds, a full congestion
-//! window, a blocked write, packets that the queue dropped) is its effect and not reported again.
+//! While it fires, the effects of a full interface queue (small-queue holds, a full congestion window, a blocked
+//! write, packets that the queue dropped) are not reported again.
 
 use super::facts::FlowFacts;
 use super::intervals::Intervals;
@@ -33,9 +33,9 @@ pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
     if !(is_bottleneck || queue.is_standing) {
         return None;
     }
-    // Ahead of a standing queue the interface sends without a pause. The oldest unread byte is then mostly
-    // in transit while those behind it wait: the ledger alone would say that nothing costs time. Where it has the
-    // oldest byte most of the time, the ledger's time counts, so that both say the same.
+    // Ahead of a standing queue the interface sends without a pause. The oldest unread byte is then mostly in
+    // transit while those behind it wait: the ledger alone would show no cost. Where it has the oldest byte most
+    // of the time, the ledger's time counts, so that both agree.
     let costs = match is_bottleneck {
         true => in_queue,
         false => union(&queue.occupied, &repairs).without(&facts.doubt.of_interface()),

@@ -1,7 +1,7 @@
 //! Sets of times: sorted, disjoint, half-open intervals of nanoseconds.
 //!
-//! Rules say "the time in which A held, without the time that B explains" with them; that is what
-//! keeps two rules from counting the same nanosecond.
+//! Rules express "the time in which A held, without the time that B explains" with them, so that
+//! no two rules count the same nanosecond.
 
 /// From `start_ns` on, up to but without `end_ns`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -25,7 +25,7 @@ impl Interval {
 pub(super) struct Intervals(Vec<Interval>);
 
 impl Intervals {
-    /// The union of `intervals`, which may overlap and come in any order.
+    /// The union of `intervals`, which may overlap and be in any order.
     pub(super) fn union_of(intervals: impl IntoIterator<Item = Interval>) -> Self {
         let mut all: Vec<_> = intervals.into_iter().filter(|one| one.duration_ns() > 0).collect();
         if !all.is_sorted() {
@@ -99,7 +99,7 @@ impl Intervals {
         self.0.get(after).is_some_and(|one| one.start_ns < interval.end_ns)
     }
 
-    /// How much time of `interval` is in the set, nanoseconds.
+    /// Time of `interval` that is in the set, nanoseconds.
     pub(super) fn overlap_ns(&self, interval: Interval) -> u64 {
         let first = self.0.partition_point(|one| one.end_ns <= interval.start_ns);
         let inside = self.0[first..].iter().take_while(|one| one.start_ns < interval.end_ns);

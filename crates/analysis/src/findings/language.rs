@@ -1,18 +1,18 @@
 //! Advice in the terms of a program's language, by the name of its process.
 //!
-//! A table: an advice more is an entry more. The names are those of `/proc/PID/comm`, which for some runtimes is a
+//! A table: each advice is one entry. The names are those of `/proc/PID/comm`, which for some runtimes is a
 //! thread's.
 
 use sockscope_record::Process;
 
-/// What the advice is about.
+/// Subject of the advice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Topic {
     /// Accept connections sooner.
     Accept,
     /// Read a request to its end before the socket is closed.
     ReadToEnd,
-    /// See what the process PID does.
+    /// Watch the work of the process PID.
     Watch,
     /// Send the next request on the same connection.
     Reuse,
@@ -24,7 +24,7 @@ pub(super) enum Topic {
 
 struct Advice {
     topic: Topic,
-    /// A process has one of these names, be it with a version or number behind it, as `python3.12`.
+    /// A process has one of these names, also with a version or number behind it, as `python3.12`.
     comms: &'static [&'static str],
     text: &'static str,
 }
@@ -171,14 +171,14 @@ fn of_any(topic: Topic) -> &'static str {
     }
 }
 
-/// How a program of this name does it; of an unknown one, how any program does.
+/// The method of a program of this name; of an unknown one, that of any program.
 pub(super) fn advice(comm: Option<&str>, topic: Topic) -> &'static str {
     let mut table = TABLE.iter().filter(|advice| advice.topic == topic);
     let of_comm = comm.and_then(|comm| table.find(|advice| advice.is_for(comm)));
     of_comm.map_or(of_any(topic), |advice| advice.text)
 }
 
-/// Commands that show what the process does.
+/// Commands that show the work of the process.
 pub(super) fn watch(process: &Process) -> String {
     advice(Some(&process.comm), Topic::Watch).replace("PID", &process.pid.to_string())
 }

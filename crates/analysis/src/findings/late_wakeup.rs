@@ -17,11 +17,11 @@ use crate::{Finding, FindingId, LedgerPart};
 /// Any machine makes a thread wait now and then.
 const COUNT_MIN: u64 = 5;
 
-/// A flow that is mostly idle has little busy time, of which a few stray waits would be a large share:
-/// they must matter for its whole time too.
+/// A flow that is mostly idle has little busy time, so that a few stray waits are a large share of it: they must
+/// matter for its whole time too.
 const WHOLE_PERCENT_MIN: u128 = 2;
 
-/// Less than a fifth of the busy time is what sharing a machine costs.
+/// Less than a fifth of the busy time is the normal cost of a shared machine.
 pub(super) const SHARE_PERCENT_MIN: u64 = 20;
 
 pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
@@ -52,8 +52,9 @@ pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
     Some(tally.into_finding(FindingId::LateWakeup, facts, facts.receiver(), summary, fix))
 }
 
-/// When the reader had no CPU, for the sum over the callers' waits. The ledger knows of more than the account of the
-/// reader: of a thread that was blocked for this data and woken by it, also without that account.
+/// Times in which the reader had no CPU, for the sum over the callers' waits. The ledger has more of them than the
+/// account of the reader: those of a thread that was blocked for this data and woken by it, also without that
+/// account.
 pub(super) fn holds(facts: &FlowFacts<'_>) -> FlowHolds {
     let reads = facts.view.flow().at(Point::ReceiveDequeue);
     let waits = facts.whole_holds(LedgerPart::ReceiveWakeup);
@@ -86,14 +87,14 @@ mod tests {
     use crate::findings::testing::{found, repeat};
     use insta::assert_snapshot;
 
-    /// Every 10 ms a request comes and is read 4 ms later.
+    /// Every 10 ms a request arrives and is read 4 ms later.
     fn requests(word: &str) -> String {
         let sent = repeat(20, "10ms", |at| format!("{at} 1-7 +100 waited"));
         let read = repeat(20, "10ms", |at| format!("{at} 8 +100 thread=9 {word}"));
         format!("{sent} | {}", read.replace("0ms 8", "4ms 8"))
     }
 
-    /// A report of 80 columns has 71 for the text next to its label. What else was found stands below.
+    /// A report of 80 columns has 71 for the text next to its label. The other findings stand below.
     #[test]
     fn the_fix_takes_two_lines_of_a_report() {
         let fix = super::fix("server (streams, pid 24919)");

@@ -1,9 +1,8 @@
-//! What is wrong with a connection, who has to change what, and the records that prove it.
+//! The problems of a connection, the party and the change that solve each, and the records that prove it.
 //!
-//! One rule a file, each a pure function of one flow's facts. The order of precedence, so that no
-//! time is reported twice, stands in [`of_flow`]; docs/findings/ has a page for each rule. A rule that is
-//! not certain says nothing: no finding is better than a wrong one. [`find_across`] and [`Churn`]
-//! look at all connections.
+//! One rule a file, each a pure function of one flow's facts. The order of precedence, so that no time is reported
+//! twice, stands in [`of_flow`]; docs/findings/ has a page for each rule. A rule that is not certain has no
+//! finding: that is better than a wrong one. [`find_across`] and [`Churn`] look at all connections.
 
 mod accept_queue_full;
 mod accepts;
@@ -88,7 +87,7 @@ use crate::{Analysis, ConnectionView, Finding, FindingId};
 
 /// The findings of a connection that rest on its own records alone, highest cost first.
 ///
-/// With them come the parts of its requests in which a cause kept data back, for [`find_across`].
+/// The second list has the parts of its requests in which a cause delayed data, for [`find_across`].
 pub(crate) fn find(view: &ConnectionView<'_>) -> (Vec<Finding>, Vec<Delay>) {
     let of_opening = [accept_queue_full::find(view), syn_dropped::find(view)];
     let of_opening: Vec<_> = of_opening.into_iter().flatten().collect();
@@ -177,8 +176,8 @@ fn by_cost(findings: &mut [Finding]) {
 }
 
 /// The rules of one flow in order of precedence. An earlier rule takes time away from a later one
-/// either by its finding or by the times that both read from [`FlowFacts`].
-/// `opening`: times in which a rule of the handshake says why it waited.
+/// either by its finding or by the times that both read from [`FlowFacts`]. `opening`: times in
+/// which a rule of the handshake explains its wait.
 fn of_flow(
     connection: &ConnectionView<'_>,
     facts: &FlowFacts<'_>,

@@ -1,8 +1,8 @@
 //! `mtu-blackhole`: full-size segments are dropped again and again, while smaller ones arrive.
 //!
-//! A link in the network takes no packets that large, and the message that says so (ICMP, RFC 1191 and RFC 8201) does
-//! not arrive. Loss of other kinds does not choose by size: it counts only where no segment of that size ever arrived,
-//! the same one was sent several times, and a smaller one arrived meanwhile.
+//! A link in the network takes no packets that large, and its message (ICMP, RFC 1191 and RFC 8201) does not arrive.
+//! Loss of other kinds does not choose by size: it counts only where no segment of that size ever arrived, the same
+//! one was sent several times, and a smaller one arrived meanwhile.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ use crate::{Finding, FindingId, FlowStore, Passage};
 /// that drops a tenth of all packets.
 const AGAIN_MIN: usize = 3;
 
-/// Each host takes packets of 576 octets (RFC 1122 §3.3.3), of which 536 are data.
+/// Each host takes packets of 576 octets (RFC 1122 §3.3.3) with 536 of data.
 const SMALL_BYTES_MAX: u32 = 536;
 
 pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
@@ -75,7 +75,7 @@ struct Hole {
 
 fn hole(facts: &FlowFacts<'_>, arrived: &Arrived, offset: u64, times: &[Resent]) -> Option<Hole> {
     let first = times.first()?;
-    // What was sent again as several segments has the size of one.
+    // A range that was retransmitted as several segments has the size of one.
     let bytes = times.iter().map(|one| one.len).min()?.min(facts.segment_bytes_at(first.at_ns));
     let last_ns = times.last()?.at_ns;
     let start_ns = first.before_ns?;

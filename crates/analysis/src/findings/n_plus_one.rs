@@ -1,6 +1,7 @@
 //! `n-plus-one`: one request is answered by many small ones to the same server, one after the other.
 //!
-//! As of a page that asks for a list, and then for each of its rows. The time is that of so many round trips.
+//! As of a page that asks for a list, and then for each of its rows. The cost is the time of these round
+//! trips.
 
 use sockscope_record::statistics::percentile;
 use sockscope_record::{Connection, Side};
@@ -13,17 +14,17 @@ use crate::{Analysis, ConnectionAnalysis, Finding, FindingId, Request};
 /// To set up a connection, log in and ask takes fewer.
 const COUNT_MIN: usize = 10;
 
-/// They have at least half of what the caller waited.
+/// They have at least half of the caller's wait.
 const WAITED_DIVISOR: u64 = 2;
 
-/// One in so many may overlap another one.
+/// One in this number may overlap another one.
 const OVERLAP_DIVISOR: usize = 10;
 
-/// One in so many may be long, as where the machine stalls. It is not of the many.
+/// One in this number may be long, as where the machine stalls. It does not count as one of them.
 const LONG_DIVISOR: usize = 10;
 
-/// What a sender may send at once on a new connection: ten segments of 1,460 bytes (RFC 6928 §2). A message of this
-/// size takes one round trip, and a larger one carries bulk data.
+/// Limit of a sender's first flight on a new connection: ten segments of 1,460 bytes (RFC 6928 §2). A message of
+/// this size takes one round trip, and a larger one carries bulk data.
 const SMALL_BYTES_MAX: u64 = 14_600;
 
 /// The sizes of the same question for another row differ by less.
@@ -69,7 +70,7 @@ pub(super) fn find<'a>(
     })
 }
 
-/// The many small requests that have most of the time of one, and when they were open.
+/// The many small requests that have most of the time of one, with the times at which they were open.
 fn many_of<'a>(analysis: &'a Analysis, served: &Served<'a>) -> Option<(Upstream<'a>, Vec<Range>)> {
     let mut upstream = upstreams(analysis, served.id).into_iter().find(is_many)?;
     upstream.requests.retain(|(request, _)| !request.is_long());
@@ -170,7 +171,7 @@ mod tests {
     use crate::findings::testing::found_across;
     use crate::testing::call;
 
-    /// A service that asks a store so many times, each for 5 ms and 6 ms after the one before.
+    /// A service that asks a store `count` times, each for 5 ms and 6 ms after the one before.
     fn service(count: u64, query: impl Fn(u64) -> String) -> [(&'static str, String); 2] {
         let end = count * 6_000 + 1_000;
         let queries: Vec<_> = (0..count).map(|n| query(500 + n * 6_000)).collect();

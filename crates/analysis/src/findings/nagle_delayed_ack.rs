@@ -1,9 +1,9 @@
 //! `nagle-delayed-ack`: a short segment waits for an acknowledgment that the receiver's timer holds
 //! back.
 //!
-//! The cost is the time during which the oldest unread byte was held by Nagle's algorithm (RFC 896)
-//! in a hold of [`LATE_NS`] or more that ended with a timer's acknowledgment. As the byte is
-//! the oldest unread one, the reader has read all before it and waits for it.
+//! The cost is the time in which Nagle's algorithm (RFC 896) held the oldest unread byte, in a hold
+//! of [`LATE_NS`] or more that ended with a timer's acknowledgment. As the byte is the oldest
+//! unread one, the reader has read all before it and waits for it.
 
 use super::acks::{LateAck, released_by};
 use super::facts::FlowFacts;

@@ -1,9 +1,9 @@
 //! `network-queue`: a queue stands in the network, outside of the queues of both hosts.
 //!
-//! What a packet takes from the driver of one host (point 4) to the input of the other (point 5) has a part that is the
-//! path's, the least that was seen, and what is above it. Above it is a queue where it stays for long, and rose packet
-//! by packet, as the packets wait for each other. A path that changes, or stops for a while, delays a packet at once: that
-//! much is not the queue's until the packets take less again.
+//! The transit time of a packet from the driver of one host (point 4) to the input of the other (point 5) has two
+//! parts: the path's, which is the least recorded, and the excess. The excess is a queue where it lasts long and rose
+//! packet by packet, as the packets wait for each other. A path that changes, or stops for a while, delays a packet at
+//! once: that excess is not the queue's until the transit time falls again.
 //!
 //! While it fires, the full windows and buffers of both hosts are its effect and not reported again.
 
@@ -26,20 +26,20 @@ const STANDING_INTERVAL_NS: u64 = 100_000_000;
 /// A queue that delayed fewer packets than this was a burst.
 const DELAYED_MIN: usize = 20;
 
-/// One packet adds at most this part of the delay that a queue reaches. What adds more is a jump of the path.
+/// One packet adds at most this part of the delay that a queue reaches. A larger step is a jump of the path.
 const STEP_DIVISOR: u64 = 2;
 
 /// Less than a fifth of the busy time would gain little.
 const SHARE_PERCENT_MIN: u64 = 20;
 
-/// What one packet took.
+/// Transit of one packet.
 #[derive(Debug, Clone, Copy)]
 struct Transit {
     left_ns: u64,
     arrived_ns: u64,
     /// Above the least of all packets.
     excess_ns: u64,
-    /// How much more than that of the packet before, or 0.
+    /// The increase over the packet before, or 0.
     step_ns: u64,
     /// The part of the excess that rose packet by packet.
     queued_ns: u64,
@@ -88,7 +88,7 @@ pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
     Some(tally.into_finding(FindingId::NetworkQueue, facts, facts.sender(), summary, fix))
 }
 
-/// Whether some packets took longer than others: on loopback and the like none does, and there is no more to look at.
+/// Whether some packets took longer than others: if not, as on loopback, the rule ends here.
 fn is_wire_slow(facts: &FlowFacts<'_>) -> bool {
     let wire = facts.view.analysis.stages.iter().find(|stage| stage.stage == Stage::Wire);
     let delays = wire.and_then(|wire| wire.delay_ns);
@@ -99,8 +99,8 @@ fn is_long(delay_ns: u64) -> bool {
     delay_ns >= STANDING_DELAY_NS
 }
 
-/// The queue's part of what the packets of a run took. A jump is the path's as far as no packet since then took less,
-/// and its queue is as long as before: a stall drains away, another path stays.
+/// The queue's part of the transit times of a run. A jump is the path's as long as no packet since then took less, and
+/// its queue is as long as before: a stall drains away, another path stays.
 fn take_off_jumps(run: &mut [Transit]) {
     let most_ns = run.iter().map(|one| one.excess_ns).max().unwrap_or(0);
     let (mut least_ns, mut queued_before_ns, mut path_ns) = (0, 0, 0);
@@ -123,8 +123,8 @@ fn is_standing(run: &[Transit]) -> bool {
         && last.arrived_ns - first.arrived_ns >= STANDING_INTERVAL_NS
 }
 
-/// The least that a packet took, and what each took, in the order in which they arrived. Of bytes that were sent
-/// again it is not known which transmission arrived: they are left out.
+/// The least transit time, and the transits in order of arrival. Retransmitted bytes are left out: the transmission
+/// that arrived is not known.
 fn transits(flow: &FlowStore) -> Option<(u64, Vec<Transit>)> {
     let data = |point| flow.at(point).iter().filter(|pass: &&Passage| pass.len > 0);
     let again = data(Point::InterfaceDequeue).filter(|pass| is_again(pass));
@@ -188,7 +188,7 @@ mod tests {
         assert!(!found(&text, "0ms interface_queue | 400ms end").contains("network-queue"));
     }
 
-    /// Packets 2 ms apart, of which those from the fiftieth on take longer.
+    /// Packets 2 ms apart; those from the fiftieth on take longer.
     fn changed(before_ms: u64, after_ms: u64) -> String {
         let took = |i: u64| if i < 50 { before_ms } else { after_ms };
         let left = (0..200).map(|i| format!("{}ms 1-4 +1000", i * 2));
@@ -204,7 +204,7 @@ mod tests {
 
     #[test]
     fn a_path_that_stops_for_a_while_is_silent() {
-        // What was sent meanwhile arrives at once, then.
+        // Packets sent meanwhile arrive at once, then.
         let left = (0..200).map(|i| format!("{}ms 1-4 +1000", i * 2));
         let arrived = (0..200).map(|i: u64| {
             let due = i * 2 + 10;
@@ -216,8 +216,8 @@ mod tests {
 
     #[test]
     fn a_queue_on_a_path_that_stops_for_a_while_is_one() {
-        // It rises by 1 ms a packet to 20 ms, and is drained but for 10 ms before the path stops for 40 ms; then it rises
-        // again, from what the stop has left.
+        // It rises by 1 ms a packet to 20 ms, and is drained to 10 ms before the path stops for 40 ms; then it rises
+        // again, from the rest of the stop.
         let took = |i: u64| match i {
             0..20 => i,
             20..30 => 39 - i,

@@ -1,9 +1,9 @@
-//! `no-window-scaling`: the window is full at the size that a header without window scaling can say.
+//! `no-window-scaling`: the window is full at the largest size in a header without window scaling.
 //!
 //! An explanation of `receive-window-limited`, which is not reported then. The windows of a connection are scaled
-//! only where both SYNs have the option (RFC 7323 §2.2), and each end chooses its scale in its SYN, by the receive
-//! buffer that it has then. The trace says which end has no scale. Such a flow has no limit here where the window is
-//! smaller than the header allows: then the buffer is the limit.
+//! only where both SYNs have the option (RFC 7323 §2.2). Each end chooses its scale in its SYN, by the receive
+//! buffer that it has then. The trace shows the end that has no scale. Such a flow has no limit here where the
+//! window is smaller than the header allows: then the buffer is the limit.
 
 use std::collections::BTreeSet;
 
@@ -23,7 +23,7 @@ const OPEN_DIVISOR: u64 = 2;
 /// At least half of the time in which the window held the sender it was fully open.
 const OPEN_TIME_DIVISOR: u64 = 2;
 
-/// Which end does not scale the windows, and why.
+/// The end that does not scale the windows, and the reason.
 struct Cause {
     side: Side,
     scale: WindowScale,
@@ -106,7 +106,7 @@ impl Cause {
     }
 
     /// The largest window. Linux keeps windows within the buffer that the receiver had when it chose its scale
-    /// (`window_clamp` of `tcp_select_initial_window()`), whatever its size is later.
+    /// (`window_clamp` of `tcp_select_initial_window()`), even if that is larger later.
     fn window_bytes_max(&self, facts: &FlowFacts<'_>) -> u64 {
         let largest = windows(facts).map(|(_, bytes)| bytes).max();
         match (self.scale, largest) {
@@ -161,7 +161,7 @@ impl Cause {
     }
 }
 
-/// Why the end that sends `flow` has no scale, as its own host and that of its peer know it.
+/// Reasons why the end that sends `flow` has no scale, by the records of its own host and of its peer's.
 fn scales(flow: &FlowStore) -> BTreeSet<WindowScale> {
     flow.events.iter().filter_map(|event| event.window_scale()).collect()
 }
@@ -179,7 +179,7 @@ mod tests {
 
     const WIRE: &str = "0ms wire | 100ms end";
 
-    /// Five windows of this size over a path of 20 ms, which hold the sender; and what is known of the scales.
+    /// Five windows of this size over a path of 20 ms, which hold the sender; and the known scales.
     fn windows(bytes: u64, scales: &str) -> Fixture {
         let rounds: String = (0..5)
             .map(|i| {
@@ -210,10 +210,10 @@ mod tests {
         assert_snapshot!(said(RECEIVER), @"no-window-scaling @server: On the host of the server: set net.ipv4.tcp_window_scaling to 1. Connections that open later scale their windows.");
         assert_snapshot!(said(SENDER), @"no-window-scaling @client: On the host of the client: set net.ipv4.tcp_window_scaling to 1. Connections that open later scale their windows.");
         assert_snapshot!(said(&format!("{SENDER} | {RECEIVER}")), @"no-window-scaling @server: On both hosts: set net.ipv4.tcp_window_scaling to 1. Connections that open later scale their windows.");
-        // The server's host offers it, and got none from the client's.
+        // The server's host offers it, and the client's SYN has no scale.
         assert_snapshot!(said("0ms window-scale code=1"), @"no-window-scaling @client: On the host of the client: set net.ipv4.tcp_window_scaling to 1. If it is, a device on the path removes the option from the SYN (tcpdump shows it as wscale).");
         assert_snapshot!(said("0ms window-scale code=1 | 0ms <window-scale code=1"), @"no-window-scaling @server: On the path: find the firewall or router that removes the option (tcpdump shows wscale in a SYN).");
-        // What an end knows of itself decides.
+        // The end's own record of its scale decides.
         assert!(
             said(&format!("{RECEIVER} | 0ms window-scale code=1"))
                 .contains("@server: On the host of the server: set")

@@ -51,7 +51,7 @@ pub(super) fn on_average(total_ns: u64, count: u64) -> String {
     }
 }
 
-/// How long several things took: `43.6 ms to 44.4 ms, median 44.0 ms`; `44.0 ms each` where three figures are
+/// The spread of several times: `43.6 ms to 44.4 ms, median 44.0 ms`; `44.0 ms each` where three figures are
 /// the same for all; of a single one its time; nothing of none.
 pub(super) fn spread(times_ns: impl IntoIterator<Item = u64>) -> String {
     let mut times_ns: Vec<u64> = times_ns.into_iter().collect();
@@ -83,7 +83,7 @@ pub(super) fn program(connection: &Connection, side: Side) -> &str {
     process.map_or(side.name(), |process| &process.comm)
 }
 
-/// Evidence as it is found; what comes after the list is full is not even formatted.
+/// Evidence in the order of discovery; text for a full list is not even formatted.
 #[derive(Debug, Default)]
 pub(super) struct Notes(Vec<Evidence>);
 

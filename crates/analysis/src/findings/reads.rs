@@ -1,4 +1,4 @@
-//! How long data lay in the receive queue before each read, and what the reader did meanwhile.
+//! Times of data in the receive queue before each read, and activity of the reader meanwhile.
 
 use std::num::NonZeroU32;
 
@@ -17,8 +17,8 @@ pub(super) const READ_WAIT_NS_MIN: u64 = 1_000_000;
 /// Data waited from `since_ns` until the read at `read_ns`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ReadWait {
-    /// When the data arrived, or when the read before it took place if that left some; of a socket
-    /// with `SO_RCVLOWAT`, when there was enough to tell the reader. Not before a program accepted the connection.
+    /// When the data arrived, or when the read before it took place if that left some; of a socket with
+    /// `SO_RCVLOWAT`, when there was enough to wake the reader. Not before a program accepted the connection.
     pub since_ns: u64,
     pub read_ns: u64,
     /// When the read before took place; 0 for the first one.
@@ -45,7 +45,7 @@ impl ReadWait {
     }
 }
 
-/// The waits of [`READ_WAIT_NS_MIN`] or more, in order; `reverse` is what the reader's socket sends.
+/// The waits of [`READ_WAIT_NS_MIN`] or more, in order; `reverse` is the flow that the reader's socket sends.
 pub(super) fn read_waits(flow: &FlowStore, reverse: &FlowStore) -> Vec<ReadWait> {
     let mut arrivals = flow.at(Point::ReceiveEnqueue).iter().peekable();
     let mut low_marks = granted_low_marks(flow, reverse).into_iter().peekable();
@@ -97,9 +97,8 @@ pub(super) fn read_waits(flow: &FlowStore, reverse: &FlowStore) -> Vec<ReadWait>
     waits
 }
 
-/// The marks that the kernel takes: at most what fills half of the receive buffer
-/// (`tcp_set_rcvlowat()`). Where its size is not known, a mark that was never reached is taken for
-/// half of the most that ever waited.
+/// The marks that the kernel takes: at most half of the receive buffer (`tcp_set_rcvlowat()`).
+/// Where its size is not known, a mark that was never reached counts as half of the longest queue.
 fn granted_low_marks(flow: &FlowStore, reverse: &FlowStore) -> Vec<(u64, u64)> {
     let asked: Vec<_> = low_marks(reverse).collect();
     if asked.is_empty() {

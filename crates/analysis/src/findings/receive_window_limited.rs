@@ -66,7 +66,7 @@ pub(super) fn find(facts: &FlowFacts<'_>, is_reader_slow: bool) -> Option<Findin
     Some(tally.into_finding(FindingId::ReceiveWindowLimited, facts, facts.receiver(), summary, fix))
 }
 
-/// When the window kept data in the send queue, and neither the reader nor a queue has the time.
+/// Times in which the window kept data in the send queue, without those of the reader or of a queue.
 pub(super) fn held(facts: &FlowFacts<'_>) -> Intervals {
     held_by(&facts.holds, Hold::Rwnd)
         .intersect(&facts.times_in(&HELD_OR_ON_THE_PATH))

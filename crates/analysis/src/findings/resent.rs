@@ -1,4 +1,4 @@
-//! Each retransmission with what became of the first transmission.
+//! Each retransmission with the outcome of the first transmission.
 
 use std::cell::OnceCell;
 use std::collections::HashMap;
@@ -86,7 +86,7 @@ impl<'a> Seen<'a> {
         }
     }
 
-    /// Whether all of a range had come to the receiver's TCP before `at_ns`, where a hole before it
+    /// Whether all of a range had reached the receiver's TCP before `at_ns`, where a hole before it
     /// keeps it from the receive queue: the kernel's drops are recorded, and it dropped none of this.
     fn is_behind_a_hole(&self, range: &Record, at_ns: u64) -> bool {
         let mut next = range.offset;
@@ -124,8 +124,8 @@ fn data(
     let flow = view.flow();
     let first_sent = seen.last_before(Point::SendDequeue, offset, at_ns);
     let before_ns = first_sent.map(|pass| pass.at_ns);
-    // What arrived of it itself does not count as the original. Bytes arrive in order: with the last one all
-    // have arrived.
+    // Bytes of the retransmission itself do not count as the original. Bytes arrive in order: with the last
+    // one all have arrived.
     let last = event.end() - 1;
     let arrival = seen.last_before(Point::ReceiveEnqueue, last, again_ns);
     let wait = arrival.or(first_sent).map(|pass| Wait {
@@ -160,7 +160,7 @@ fn data(
     }
 }
 
-/// When the repetition that TCP reports was transmitted; where that was not seen, when TCP reported it.
+/// Time of the retransmission that TCP reports; if it was not seen, the time of the report.
 fn transmitted_ns(flow: &FlowStore, event: &Record) -> u64 {
     let told = |other: &&Record| other.kind == Kind::Retransmit && other.offset == event.offset;
     let earlier = &flow.events[..flow.events.partition_point(|other| other.at_ns < event.at_ns)];
@@ -186,8 +186,8 @@ struct Wait {
 }
 
 impl Wait {
-    /// On whose host the kernel dropped an acknowledgment of the byte; `None` where it dropped none, or
-    /// one arrived all the same.
+    /// Host on which the kernel dropped an acknowledgment of the byte; `None` without such a drop, or
+    /// if another one arrived.
     fn acknowledgment_dropped(
         &self,
         view: &FlowView<'_>,
@@ -213,7 +213,7 @@ impl Wait {
             }
             // A bare one looks like those before it: without any that left, it was dropped where it was made.
             Some(_) if drop.len > 0 || has_left => None,
-            // Made after the byte had come in order, it acknowledges it.
+            // Made after the byte had arrived in order, it acknowledges it.
             _ => self.has_arrived.then(|| view.direction.receiver()),
         };
         drops.iter().find_map(|drop| side(drop))
@@ -229,7 +229,7 @@ impl Wait {
         passes.filter(move |pass| pass.acknowledged() > offset)
     }
 
-    /// What is in the wait, of a list in time order.
+    /// The part of a list in time order that is in the wait.
     fn part<'a, T>(&self, all: &'a [T], at_ns: impl Fn(&T) -> u64) -> impl Iterator<Item = &'a T> {
         let later = &all[all.partition_point(|one| at_ns(one) < self.from_ns)..];
         let within = &later[..later.partition_point(|one| at_ns(one) < self.to_ns)];

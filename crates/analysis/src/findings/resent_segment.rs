@@ -1,13 +1,13 @@
-//! One segment that was sent again, and what became of it before.
+//! One segment that was retransmitted, and the outcome of its first transmission.
 
 use sockscope_record::{Point, RetransmitClass, Side};
 
 use super::intervals::Interval;
 
-/// TCP tells of a repetition when it has been transmitted, within this; no timer is that short.
+/// TCP reports a retransmission within this time after it; no timer is that short.
 pub(super) const TOLD_NS_MAX: u64 = 10_000_000;
 
-/// What a segment that was sent again has.
+/// Content of a retransmitted segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Content {
     Data,
@@ -33,12 +33,12 @@ pub(super) struct Resent {
     pub before_ns: Option<u64>,
     /// Last point at which it was seen before.
     pub last_seen: Option<Point>,
-    /// The data had to be sent again, as far as the records can tell.
+    /// The data had to be retransmitted, by the records.
     pub was_needed: bool,
     /// It entered the sender's interface queue and never left it.
     pub was_dropped_by_interface: bool,
-    /// It had arrived, and what the receiver sent then was dropped on this side's host, so that the
-    /// sender's timer ran out.
+    /// It had arrived, and the receiver's acknowledgment was dropped on this side's host, so that
+    /// the sender's timer ran out.
     pub acknowledgment_dropped: Option<Side>,
 }
 

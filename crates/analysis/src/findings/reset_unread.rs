@@ -1,8 +1,8 @@
 //! `reset-unread`: a socket was closed with data unread, so that its kernel reset the connection.
 //!
 //! RFC 9293 §3.6.1 and RFC 2525 §2.17 ask for the reset: the peer has to know that its data was lost. The peer gets an
-//! error in place of the end of the stream, and may lose what was in transit to it. A client that closes so gave up on
-//! an answer, which is its right, unless it had written what the server had not read.
+//! error in place of the end of the stream, and may lose data in transit to it. A client that closes so gave up on an
+//! answer, which is its right, unless the server had unread bytes of it.
 
 use sockscope_record::tcp_states::{CLOSE, ESTABLISHED};
 use sockscope_record::{Kind, Point, Record, Side};
@@ -38,7 +38,7 @@ pub(super) fn find(view: &ConnectionView<'_>) -> Option<Finding> {
     let arrived = end(towards, Point::ReceiveEnqueue, closed_ns);
     let unread = arrived.saturating_sub(end(towards, Point::ReceiveDequeue, closed_ns));
     let written = end(own, Point::SendEnqueue, closed_ns);
-    // Of a peer on another host it is not known what it had read.
+    // The reads of a peer on another host are not known.
     let read = end(own, Point::ReceiveDequeue, reset_ns);
     let at_risk = written.saturating_sub(read);
     let at_risk = if connection.both_ends_here { at_risk } else { 0 };
@@ -112,7 +112,7 @@ mod tests {
 
     const IDLE: &str = "0ms app_idle | 4s end";
 
-    /// The server answers 1,000 bytes of which it reads 10, and closes.
+    /// The server answers 1,000 bytes after a read of 10, and closes.
     const UNREAD: &str = "1ms 1-7 +1000 | 2ms 8 +10 | 3ms <1-7 +600
         50ms <state-change code=7 extra=1 | 50010us <3-6 rst | 50020us state-change code=7 extra=1 | 90ms <8 +600";
 

@@ -18,19 +18,19 @@ use crate::drops;
 use crate::transmission::seen_before;
 use crate::{Finding, FindingId};
 
-/// A few needless ones are what reordering and tail probes cost on any path.
+/// A few needless ones are the cost of reordering and tail probes on any path.
 const SPURIOUS_MIN: usize = 10;
 
 /// And they matter from one in a hundred segments on.
 const SPURIOUS_SHARE_DIVISOR: usize = 100;
 
-/// A few losses that were repaired within this in all (a round trip of a local network) are how TCP
-/// works.
+/// A few dropped packets that were repaired within this time in all (a round trip of a local
+/// network) are the normal work of TCP.
 const REPAIR_NS_MIN: u64 = 1_000_000;
 const REPAIRED_MIN: u64 = 10;
 
 /// `is_queue_limited`: packets dropped by the interface queue are reported there. `opening`: times for which a
-/// finding says why the connection did not open.
+/// finding explains why the connection did not open.
 pub(super) fn find(
     facts: &FlowFacts<'_>,
     is_queue_limited: bool,
@@ -116,7 +116,7 @@ fn of_spurious(facts: &FlowFacts<'_>, spurious: &[Resent]) -> Finding {
     tally.into_finding(FindingId::Retransmission, facts, facts.sender(), summary, fix)
 }
 
-/// Where most of the dropped packets were last seen says who can do something.
+/// The last point of most dropped packets shows the side that can act.
 fn cure(facts: &FlowFacts<'_>, needed: &[Resent]) -> (Side, String) {
     let seen =
         |point| needed.iter().filter(|one| one.last_seen == Some(point)).count() * 2 > needed.len();
@@ -171,7 +171,7 @@ fn most_frequent_reason(facts: &FlowFacts<'_>) -> Option<String> {
     (most.0 != "NOT_SPECIFIED").then(|| most.0.to_owned())
 }
 
-/// Where the handshake stopped says who can do something.
+/// The point at which the handshake stopped shows the side that can act.
 fn handshake_cure(facts: &FlowFacts<'_>, syn: &Resent) -> (Side, String) {
     let Content::Syn { answer } = syn.content else { return path_cure(facts, facts.sender()) };
     let is_at_host = |point: Option<Point>| point.is_some_and(|it| it >= Point::InputEnqueue);
@@ -265,7 +265,7 @@ fn note(tally: &mut Tally, one: &Resent) {
     });
 }
 
-/// Drops of what had to be sent again, and of acknowledgments whose want let a timer run out.
+/// Drops of segments that had to be retransmitted, and of acknowledgments whose absence let a timer expire.
 fn note_drops(tally: &mut Tally, facts: &FlowFacts<'_>, needed: &[Resent]) {
     let view = facts.view;
     let reason = |drop: &Record| drops::reason(view.drop_reasons, drop);
@@ -353,7 +353,7 @@ mod tests {
 
     #[test]
     fn a_timeout_for_want_of_an_acknowledgment_that_was_dropped_costs_its_time() {
-        // The report that it was received twice comes later, without a range.
+        // The report that it was received twice is later, without a range.
         let text = "1ms 1-7 +1000 | 1ms <drop detail=77 | 202ms retransmit 0..1000 code=1
                     203ms retransmit at=1000 code=4 extra=1";
         assert_snapshot!(found(text, WIRE), @"retransmission @server 1x 201 ms: 1 range of the client had to be sent again (1 timeout). 1 had arrived: acknowledgments of the server were dropped.");
@@ -386,7 +386,7 @@ mod tests {
 
     #[test]
     fn an_old_acknowledgment_that_is_dropped_excuses_no_timeout() {
-        // The server's next byte had come by then: the drop is of an older segment.
+        // The server's next byte had arrived by then: the drop is of an older segment.
         let text = "500us <3-7 +500 ack=0 | 1ms 1-7 +1000 | 2ms <drop at=499 ack=0 detail=77
                     202ms retransmit 0..1000 code=1 | 203ms 3-7 0..1000 retransmitted";
         assert_snapshot!(found(text, WIRE), @"");
@@ -499,7 +499,7 @@ mod tests {
 
     #[test]
     fn a_timeout_that_the_peer_reports_as_duplicate_was_not_needed() {
-        // Only the sender's host is seen; the report comes with an acknowledgment, without a range.
+        // Only the sender's host is recorded; the report arrives with an acknowledgment, without a range.
         let text = "1ms 1-4 +1000 | 202ms retransmit 0..1000 code=1 | 203ms retransmit at=1000 code=4 extra=1";
         assert_snapshot!(found(text, WIRE), @"");
     }

@@ -1,11 +1,11 @@
 //! `send-buffer-limited`: the writer blocks on a full send buffer while TCP has nothing left to send.
 //!
-//! Where TCP paces by its own measure of the path (BBR), a full buffer makes that measure: TCP spreads what the
-//! buffer has over the round trip, and some of it is always unsent. There next to nothing may be unsent.
+//! Where TCP paces by its own measure of the path (BBR), a full buffer makes that measure: TCP spreads the bytes of
+//! the buffer over the round trip, and some of them are always unsent. There almost none may be unsent.
 //!
-//! What fills the buffer is sent and not acknowledged. Times in which a queue or the reader has the
-//! data, in which an acknowledgment is delayed, or in which records were missed are taken off: what remains is the path's
-//! own latency, which a larger buffer would have filled.
+//! The bytes that fill the buffer are sent and not acknowledged. Times in which a queue or the reader has the data, in
+//! which an acknowledgment is delayed, or in which records were missed are taken off: the rest is the path's own
+//! latency, which a larger buffer would have filled.
 
 use super::acks::LateAck;
 use sockscope_record::{Hold, Kind, tcp_flags};
@@ -58,7 +58,7 @@ pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
         .without(&facts.doubt.sending);
     let enough = waits.iter().filter(|one| one.duration_ns() >= blocked_ns_min);
     let costs = Intervals::union_of(enough);
-    // Idle in the ledger, but not by choice: the writer had more to say.
+    // Idle in the ledger, but not by choice: the writer had more data.
     let unacknowledged_ns = costs.without(&busy(facts)).total_ns();
     let active_ns = facts.busy_ns + unacknowledged_ns;
     let is_share =
@@ -83,7 +83,7 @@ fn blocked_while_all_is_sent(facts: &FlowFacts<'_>, blocked_ns_min: u64) -> Inte
     for step in send_queue::steps(facts.view.flow()) {
         let at_ns = step.pass.at_ns;
         let since_ns = all_sent_ns.take().filter(|_| step.is_enqueue);
-        // What follows only makes it shorter.
+        // Later steps only make it shorter.
         let since_ns = since_ns.filter(|since_ns| at_ns - since_ns >= blocked_ns_min);
         blocked.extend(since_ns.map(|since_ns| Interval::new(since_ns, at_ns)));
         for_room.extend(
@@ -115,8 +115,8 @@ fn blocked_while_all_is_sent(facts: &FlowFacts<'_>, blocked_ns_min: u64) -> Inte
     Intervals::union_of(for_room)
 }
 
-/// The waits for room of a writer whose bytes TCP paces by its own measure, at the end of which next to
-/// nothing was unsent. A program's own limit of the rate is its choice.
+/// The waits for room of a writer whose bytes TCP paces by its own measure, if almost nothing was
+/// unsent at their end. A program's own limit of the rate is its choice.
 fn blocked_while_paced(facts: &FlowFacts<'_>) -> Intervals {
     let flow = facts.view.flow();
     let is_limit = |event| is_of_option(event, MAX_PACING_RATE);
@@ -230,7 +230,7 @@ mod tests {
     fn where_no_return_is_seen_acknowledgments_show_that_the_call_went_on() {
         let nothing = unreturned(SET, |_| String::new());
         assert_snapshot!(found(&nothing, WIRE), @"");
-        // Each comes back just before the next round. What acknowledges nothing more makes no room.
+        // Each arrives just before the next round. A segment that acknowledges nothing new makes no room.
         let packets = unreturned(SET, |i| format!("{}990us <5-6 ack=0 |", i * 20 + 19));
         assert_snapshot!(found(&packets, WIRE), @"");
         let acked =
@@ -238,8 +238,8 @@ mod tests {
         assert_snapshot!(found(&acked, WIRE), @"send-buffer-limited @client 19x 380 ms: The client was blocked 19 times in write with everything sent (95 % of 400 ms with bytes under way or unacknowledged): its send buffer of 4608 bytes was full of bytes on their way.");
     }
 
-    /// A program that does not block: it writes again what found no space when the kernel reports space, with
-    /// more that has come together meanwhile.
+    /// A program that does not block: it writes the rejected bytes again when the kernel reports space, with
+    /// more that it has collected meanwhile.
     #[test]
     fn so_is_one_that_waits_to_be_told_of_room() {
         let round = |i: u64| {

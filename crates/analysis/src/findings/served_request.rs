@@ -1,4 +1,5 @@
-//! A request as its answerer served it: how long, and what of that was a wait for requests of its own.
+//! A request as its answerer served it: the service time, and the part of it that was a wait for
+//! requests of its own.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -11,12 +12,12 @@ use crate::{
     Analysis, Certainty, ConnectionAnalysis, NestedTime, Request, RequestEnd, RequestId, SeenEnds,
 };
 
-/// One request of a connection, with what is nested in it.
+/// One request of a connection, with the requests nested in it.
 pub(super) struct Served<'a> {
     pub id: RequestId,
     pub request: &'a Request,
     pub service_ns: u64,
-    /// What its caller waited; where the caller was not seen, the service.
+    /// Wait of its caller; where the caller was not seen, the service.
     pub waited_ns: u64,
     pub time: NestedTime,
     /// Between which times the service was.
@@ -64,7 +65,7 @@ impl<'a> Served<'a> {
         })
     }
 
-    /// What is certainly the answerer's own.
+    /// Time that is certainly the answerer's own.
     pub(super) fn own_ns(&self) -> u64 {
         self.time.own_ns(self.service_ns)
     }
@@ -148,7 +149,7 @@ pub(super) fn open_ns(upstream: &Upstream<'_>) -> u64 {
     crate::ranges::total(&union(&open.collect::<Vec<_>>(), &[]))
 }
 
-/// Where the time of a nested request went, as far down as single requests have most of it.
+/// Leaf of a chain of nested requests, followed down while a single request has most of the time.
 pub(super) struct Leaf {
     pub connection: ConnectionId,
     /// As `stores (pid 12), on connection 3`.

@@ -1,8 +1,8 @@
 //! `silly-window`: segments far smaller than the MSS, because the receiver's window opens in small steps.
 //!
 //! A receiver must not offer more before it can offer a full segment or half of its buffer (RFC 9293 §3.8.6.2.2). One
-//! that offers each byte at once makes the sender wait for a larger window, or for its persist timer, and send what
-//! fits. Such a segment ends where the window ends, and more was there to send.
+//! that offers each byte at once makes the sender wait for a larger window, or for its persist timer, and send the
+//! bytes that fit. Such a segment ends where the window ends, and more was there to send.
 
 use sockscope_record::{Hold, Point, marks};
 
@@ -20,7 +20,7 @@ const SEGMENTS_MIN: usize = 20;
 /// At least this share of all segments, from the first small one to the last.
 const SHARE_DIVISOR: usize = 2;
 
-/// Where the reader has the data, the window is its.
+/// Parts in which the reader has the data: then the window is the reader's.
 const AT_THE_READER: [LedgerPart; 2] = [LedgerPart::ReceiveApp, LedgerPart::ReceiveWakeup];
 
 /// A segment that fills a window, which opened by less than a full segment.
@@ -81,7 +81,7 @@ pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
 
 fn small(facts: &FlowFacts<'_>, taken: &[&Passage]) -> Vec<Small> {
     let mut acks = acks_received(facts.view.reverse()).iter().peekable();
-    // The right edge of the window, by how much it last moved, and the largest window that was offered.
+    // The right edge of the window, its last move, and the largest window that was offered.
     let (mut edge, mut opened, mut largest) = (0_u64, 0_u64, 0_u32);
     let mut small = Vec::new();
     for pass in taken {
@@ -92,7 +92,7 @@ fn small(facts: &FlowFacts<'_>, taken: &[&Passage]) -> Vec<Small> {
             }
             largest = ack.window_bytes().max(largest);
         }
-        // What a receiver may wait for, and no more.
+        // The limit for which a receiver may wait, and no more.
         let least = facts.segment_bytes_at(pass.at_ns).min(largest / 2);
         let fills = pass.end() == edge && pass.hold() == Hold::Rwnd;
         let is_small = pass.len < least && opened < u64::from(least);

@@ -1,10 +1,10 @@
 //! `slow-accept`: a connection is open, and the program that listens does not accept it for long.
 //!
 //! The handshake needs no program: the kernel completes it, and keeps the connection in the accept queue until
-//! `accept()`. A caller may send its request by then, and waits. The trace has the time of `accept()` where the program
-//! asks for the peer's address, as most do. From there on the data that lies unread is `slow-reader`'s.
+//! `accept()`. A caller may send its request by then, and waits. The trace has the time of `accept()` where the
+//! program asks for the peer's address, as most do. From there on the data that lies unread is `slow-reader`'s.
 //!
-//! The rule looks at one connection. `callers_wait` adds up what callers waited, over all connections of a process.
+//! The rule looks at one connection. `callers_wait` adds up the waits of callers, over all connections of a process.
 
 use sockscope_record::{Direction, Record, tcp_states};
 
@@ -15,8 +15,8 @@ use super::intervals::Interval;
 use super::language;
 use crate::{FindingId, FlowStore, Request};
 
-/// A program that waited for its CPU accepts late as well, and no account tells which it was. It does not wait for
-/// a CPU for so long that a user notices.
+/// A program that waited for its CPU accepts late as well, and no record separates the two. It does not wait for a
+/// CPU for so long that a user notices.
 const ACCEPT_NS_MIN: u64 = Request::LONG_NS;
 
 /// A late accept needs no habit: the share of the callers' waits that it has must be worth a change.
@@ -61,7 +61,7 @@ mod tests {
 
     use crate::findings::testing::found_across;
 
-    /// A connection that is open at `at_ms`, is accepted after so long, and whose request is answered at once.
+    /// A connection that is open at `at_ms`, is accepted at `accepted_ms`, and has its request answered at once.
     fn call(at_ms: u64, accepted_ms: u64) -> String {
         served(at_ms, accepted_ms, accepted_ms + 1, accepted_ms + 2)
     }

@@ -1,8 +1,8 @@
 //! `slow-reader`: data lies in the receive queue while the reading program does something else.
 //!
-//! Judged by the gaps between reads, not by how full the queue is: a reader that copies without pause
-//! keeps a full queue too. Time in which the reader wanted to run and had no CPU is taken off; it is
-//! `late-wakeup`'s. A wait for data that a blocked thread was woken for is a wake-up, unless the
+//! The measure is the gap between reads, not the length of the queue: a reader that copies without
+//! pause keeps a full queue too. Time in which the reader wanted to run and had no CPU is taken off; it
+//! is `late-wakeup`'s. A wait for data that a blocked thread was woken for is a wake-up, unless the
 //! reader is known to have waited less for its CPU: a runtime may wake one thread, and its task goes on
 //! sleeping.
 
@@ -25,8 +25,8 @@ pub(super) const AWAY_NS_MIN: u64 = 10_000_000;
 /// that time counts. A read itself takes less, also on the slowest machines of the model.
 const AWAY_NS_MIN_HELD: u64 = 2_000_000;
 
-/// Who does not come back before the connection or the trace ends may have been waiting for a CPU, of which no read
-/// tells; but not for this long.
+/// A reader that does not return before the connection or the trace ends may have waited for a CPU, which no read
+/// shows; but not for this long.
 const NEVER_BACK_NS_MIN: u64 = 500_000_000;
 
 /// Once is a start-up or a pause; unless the sender was held up meanwhile.
@@ -73,7 +73,7 @@ pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
     Some(tally.into_finding(FindingId::SlowReader, facts, facts.receiver(), summary, fix))
 }
 
-/// When the reader did something else, for the sum over the callers' waits.
+/// Times in which the reader did something else, for the sum over the callers' waits.
 pub(super) fn holds(facts: &FlowFacts<'_>) -> FlowHolds {
     let closed = held_by(&facts.holds, Hold::Rwnd);
     let holds = facts.read_waits.iter().filter_map(|wait| {
@@ -96,8 +96,9 @@ pub(super) fn fix(receiver: &str) -> String {
     )
 }
 
-/// The data that lies in the receive queue at the end, and how long it held the sender, if that was
-/// long enough. A connection that closed waits for no reader any more, whatever still passes.
+/// The data that lies in the receive queue at the end, and the times at which it held the sender,
+/// if these are long enough. A connection that closed waits for no reader any more, even if bytes
+/// still pass.
 fn never_back(facts: &FlowFacts<'_>, closed: &Intervals) -> Option<(LedgerSpan, Intervals)> {
     let last = facts.view.timeline.last().filter(|span| span.part == LedgerPart::ReceiveApp)?;
     let reads = facts.view.flow().at(Point::ReceiveDequeue);
@@ -111,7 +112,7 @@ fn never_back(facts: &FlowFacts<'_>, closed: &Intervals) -> Option<(LedgerSpan, 
     (held.total_ns() >= NEVER_BACK_NS_MIN).then_some((*last, held))
 }
 
-/// How long the reader did something else, if it was long enough and is certain.
+/// Time in which the reader did something else, if it was long enough and is certain.
 fn away_ns(facts: &FlowFacts<'_>, wait: &ReadWait, closed: &Intervals) -> Option<u64> {
     let runnable_ns = wait.runnable_ns?;
     if wait.was_awaited || facts.doubt.is_of_wait(wait) {
@@ -129,7 +130,7 @@ fn away_ns(facts: &FlowFacts<'_>, wait: &ReadWait, closed: &Intervals) -> Option
     (held_ns >= AWAY_NS_MIN_HELD).then_some(held_ns)
 }
 
-/// A program that was accepted to a moment ago does what it has to do once.
+/// A program whose connection was accepted a moment ago does its start-up work once.
 fn is_first_read(facts: &FlowFacts<'_>, wait: &ReadWait) -> bool {
     let first = facts.view.flow().at(Point::ReceiveDequeue).first();
     let was_open = facts.view.store.connection.preexisting;

@@ -1,10 +1,10 @@
 //! `slow-service`: the answering program has most of the time of a long request.
 //!
-//! Its time is that from the read which took the last byte of the request to the first byte of the response, and the
+//! Its time has two parts: from the read of the last byte of the request to the first byte of the response, and the
 //! pauses within the response in which all was read. Time in which it waits for requests of its own is not: that is
-//! `upstream-wait`. What the program does then is not recorded: it computes, sleeps, waits for a lock, a disk or a
-//! server whose connection is not in the trace. Long pauses are those of a subscription, whose answerer has nothing to
-//! say.
+//! `upstream-wait`. The work of the program in that time is not recorded: it computes, sleeps, waits for a lock, a
+//! disk or a server whose connection is not in the trace. Long pauses are those of a subscription, whose answerer has
+//! no news.
 
 use sockscope_record::{Connection, Side};
 
@@ -15,7 +15,7 @@ use super::served_request::Served;
 use crate::ranges::{Range, minus, total, union};
 use crate::{ConnectionAnalysis, Finding, FindingId, NestedTime, SeenEnds};
 
-/// Service is at least half of what the caller waited.
+/// Service is at least half of the caller's wait.
 const SERVICE_DIVISOR: u64 = 2;
 
 /// Requests that hold up others, as `line` has found, are not counted again.
@@ -104,7 +104,7 @@ fn fix(connection: &Connection, slow: &[&Served<'_>], answerer: Side) -> String 
         return format!("In the {}: find what it does then, on its own host.", answerer.name());
     };
     let watch = language::watch(process);
-    // Where it asks servers whose connections were recorded, their time is not in this finding.
+    // Where it asks servers whose connections were recorded, the wait for them is not in this finding.
     match slow.iter().any(|one| one.time != NestedTime::default()) {
         true => format!("See what {} does then: {watch}.", process.comm),
         false => format!(

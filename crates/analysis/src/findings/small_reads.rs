@@ -1,8 +1,8 @@
 //! `small-reads`: a reader takes a stream in many small reads although more was there.
 //!
 //! A read call is known to have ended where its last byte lies within a segment: then its buffer was full, and the
-//! rest of the segment stayed. A copy that ends with a segment may have been one of several of a call. What the calls
-//! cost is not recorded, so that the finding has a count and no time.
+//! rest of the segment stayed. A copy that ends with a segment may have been one of several of a call. The cost of
+//! the calls is not recorded, so that the finding has a count and no time.
 
 use sockscope_record::{Kind, Point};
 
@@ -27,7 +27,7 @@ const READS_MIN: u64 = 1000;
 /// After a pause of this the program did something else meanwhile, which is `slow-reader`.
 const PAUSE_NS_MIN: u64 = 10_000_000;
 
-/// What a buffered stream would read at a time: where the gain of larger reads levels off.
+/// Size of one read of a buffered stream: the gain of larger reads levels off there.
 const GOOD_READ_BYTES: u64 = 65_536;
 
 /// One read call that left data in the receive queue.
@@ -95,9 +95,8 @@ fn runs(flow: &FlowStore, is_doubtful: impl Fn(u64, u64) -> bool) -> Vec<Vec<Rea
     runs.filter(|run| run.len() >= RUN_READS_MIN).map(<[Read]>::to_vec).collect()
 }
 
-/// Reads that are known to have left something, in order. What lies between two known ends counts as one read: it may
-/// have been several. A queue that ran empty ends a read too, of which nothing is known: its size is that of a large
-/// one.
+/// Reads that are known to have left something, in order. The bytes between two known ends count as one read: they
+/// may have been several. A queue that ran empty ends a read too, of unknown size: it counts as a large one.
 fn reads(flow: &FlowStore) -> Vec<Read> {
     let copies = flow.at(Point::ReceiveDequeue).iter();
     let small = copies.filter(|copy| u64::from(copy.len) <= SMALL_BYTES_MAX).count() as u64;
@@ -126,7 +125,7 @@ fn reads(flow: &FlowStore) -> Vec<Read> {
     reads
 }
 
-/// Where segments begin and end, as TCP took them.
+/// Start and end of segments, as TCP took them.
 struct Segments(Vec<(u64, u64)>);
 
 impl Segments {
@@ -149,7 +148,7 @@ impl Segments {
     }
 }
 
-/// How many segments back one is looked for that ends at a position: of bytes sent again, several overlap.
+/// Number of segments that are searched backwards for one that ends at a position: retransmitted bytes overlap.
 const OVERLAPS_MAX: usize = 8;
 
 #[cfg(test)]
@@ -160,7 +159,7 @@ mod tests {
 
     const BUSY: &str = "0ms receive_queue.app | 100ms end";
 
-    /// Segments of so many bytes arrive at once, and are copied in pieces of so many, one each period.
+    /// Segments of `segment` bytes arrive at once, and are copied in pieces of `copies` bytes, one each period.
     fn stream(segment: u64, copies: &[u64], period_us: u64) -> String {
         let total: u64 = copies.iter().sum();
         let segments = total.div_ceil(segment) + 1;

@@ -26,7 +26,7 @@ const PAUSE_NS_MIN: u64 = 1_000_000;
 /// sends its bytes over loopback, and wakes their reader, takes 2 to 8 µs.
 const CLOSE_NS_MAX: u64 = 10_000;
 
-/// What a buffered stream would write at a time: where the gain of larger writes levels off.
+/// Size of one write of a buffered stream: the gain of larger writes levels off there.
 const GOOD_WRITE_BYTES: u64 = 65_536;
 
 pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {

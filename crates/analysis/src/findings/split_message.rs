@@ -1,10 +1,10 @@
 //! `split-message`: one message in several writes.
 //!
-//! A message is what one thread of one side writes between two reads of the other direction, without a
-//! pause. What the other side answers in part is several messages. Splitting one is
-//! reported where it provably cost something: a later part was held by Nagle's algorithm. Time that a
-//! delayed acknowledgment took is `nagle-delayed-ack`'s; only holds of a plain round trip count here. Messages
-//! scattered over many tiny writes are reported too, without a claim of time.
+//! A message is the bytes that one thread of one side writes between two reads of the other direction, without
+//! a pause. Bytes that the other side answers in parts are several messages. Splitting one is reported where
+//! it provably cost something: a later part was held by Nagle's algorithm. Time that a delayed acknowledgment
+//! took is `nagle-delayed-ack`'s; only holds of a plain round trip count here. Messages scattered over many
+//! tiny writes are reported too, without a claim of time.
 
 use sockscope_record::{Point, marks};
 
@@ -25,17 +25,17 @@ const MESSAGE_WRITES_MAX: usize = 64;
 /// Two or three writes (header, body, trailer) may be intended; four and more are not intended.
 const SCATTERED_WRITES_MIN: usize = 4;
 
-/// What fits into one Ethernet segment would not have needed a second write.
+/// Data that fits into one Ethernet segment would not have needed a second write.
 const SCATTERED_BYTES_MAX: u64 = 1448;
 
 /// A habit, not an accident.
 const SCATTERED_MESSAGES_MIN: usize = 16;
 
-/// Parts further apart, as a mean, are messages of their own: a program that tells many peers what
-/// each of the others said writes to one of them again when it has served the rest.
+/// Parts further apart, as a mean, are messages of their own: a program that forwards the messages
+/// of each peer to many others writes to one of them again when it has served the rest.
 const SCATTERED_GAP_NS_MAX: u64 = 100_000;
 
-/// Parts further apart than this are said one after the other: gathering them would keep back the first.
+/// Parts further apart than this are messages of their own: gathering them would keep back the first.
 /// Between two parts of one message a program does a copy and a system call, on the slowest machines of
 /// the model a few milliseconds.
 const PAUSE_NS_MIN: u64 = 5_000_000;
@@ -53,8 +53,8 @@ fn is_short(turn: &Turn<'_>) -> bool {
     turn.is_answered && turn.writes.len() <= MESSAGE_WRITES_MAX
 }
 
-/// The messages of one turn: all of it but for pauses, and none where several threads wrote, each of which
-/// has its own.
+/// The messages of one turn: all of it except for pauses, and none where several threads wrote, each with
+/// its own messages.
 fn messages<'w>(turn: &Turn<'w>) -> impl Iterator<Item = Turn<'w>> {
     let is_one_writers = turn.writes.windows(2).all(|pair| pair[0].thread == pair[1].thread);
     let writes = if is_one_writers { turn.writes } else { &[] };
@@ -81,7 +81,7 @@ fn is_answered_in_part(facts: &FlowFacts<'_>, message: &Turn<'_>) -> bool {
     answers(facts, first_ns, last_ns) > 0
 }
 
-/// How often the other side wrote between these times.
+/// Number of writes of the other side between these times.
 fn answers(facts: &FlowFacts<'_>, from_ns: u64, until_ns: u64) -> usize {
     let answers = facts.view.reverse().at(Point::SendEnqueue);
     let before = |at_ns: u64| answers.partition_point(|answer| answer.at_ns < at_ns);
@@ -104,7 +104,7 @@ fn held(facts: &FlowFacts<'_>, messages: &[Turn<'_>]) -> Option<Finding> {
         let is_stall = is_stall(&hold);
         let held = Interval::new(hold.start_ns, hold.end_ns);
         if !is_stall && facts.doubt.sending.touches(held) {
-            continue; // A delayed acknowledgment may be what was not seen.
+            continue; // The missed record may be a delayed acknowledgment.
         }
         // Several parts of one may have been held.
         tally.count += u64::from(counted.replace(message.offset()) != Some(message.offset()));
@@ -131,7 +131,7 @@ fn held(facts: &FlowFacts<'_>, messages: &[Turn<'_>]) -> Option<Finding> {
     Some(finding(facts, tally, &what))
 }
 
-/// The other side answered what it had: the part that was held is a request of its own.
+/// The other side answered the part that it had: the part that was held is a request of its own.
 fn was_answered_meanwhile(facts: &FlowFacts<'_>, hold: &LedgerSpan) -> bool {
     let arrivals = facts.view.reverse().at(Point::InputDequeue);
     let after = &arrivals[arrivals.partition_point(|pass| pass.at_ns <= hold.start_ns)..];
@@ -184,7 +184,7 @@ fn scattered(facts: &FlowFacts<'_>, messages: &[Turn<'_>]) -> Option<Finding> {
     Some(finding(facts, tally, &what))
 }
 
-/// What the parts of messages were on the path: one packet and one wake-up each would have done.
+/// The parts of messages on the path: one packet and one wake-up for each message would be enough.
 #[derive(Default)]
 struct Seen {
     packets: u64,
@@ -328,7 +328,7 @@ mod tests {
         (1..=20).map(turn).collect::<Vec<_>>().join(" | ")
     }
 
-    /// Twenty turns of five writes by these threads, answered by so many writes of the server.
+    /// Twenty turns of five writes by these threads, answered by `answers` writes of the server.
     fn calls(thread: impl Fn(u64) -> u64, answers: u64) -> String {
         let turn = |n: u64| {
             let at = n * 1_000;

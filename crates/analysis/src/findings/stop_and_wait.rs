@@ -2,7 +2,7 @@
 //!
 //! Only latency counts, not the CPU work and the wake-ups of fast calls: the base round trip must be
 //! of a real network's size and most of the exchange. The cost is one base round trip for each
-//! exchange but the first, which is what sending ahead would save.
+//! exchange but the first: the saving of sending ahead.
 
 use sockscope_record::Direction;
 
@@ -57,7 +57,7 @@ pub(super) fn find(view: &ConnectionView<'_>) -> Option<Finding> {
         count: total.count,
         connections: 1,
         cost_ns: rtt_ns.saturating_mul(total.count - 1),
-        // Between these times; which parts of the exchanges it is, nothing tells.
+        // Between these times; no record shows which parts of the exchanges it is.
         times: vec![(flow.start_ns, flow.end_ns)],
         summary: format!(
             "The {asker} had one request in flight at a time: the path's round trip of {rtt} is at \

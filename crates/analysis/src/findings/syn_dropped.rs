@@ -1,7 +1,7 @@
 //! `syn-dropped`: a host drops the segments that open a connection, for a reason that its kernel names.
 //!
-//! A drop counts where nothing answered and the client waited for it: copies of a segment are dropped too. What no
-//! socket takes is refused, not dropped; what finds a full queue of its listener is `accept-queue-full`.
+//! A drop counts where nothing answered and the client waited for it: copies of a segment are dropped too. A
+//! segment that no socket takes is refused, not dropped; a full queue of the listener is `accept-queue-full`.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! How often something happened and the time it cost, from which a finding is made.
+//! Number of occurrences and their cost in time, from which a finding is made.
 
 use sockscope_record::Side;
 
@@ -7,12 +7,12 @@ use super::intervals::{Interval, Intervals};
 use super::phrasing::Notes;
 use crate::{Finding, FindingId};
 
-/// How often something happened, the time it cost and the records that show it.
+/// Number of occurrences, their cost in time and the records that show them.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     pub(super) count: u64,
     pub(super) cost_ns: u64,
-    /// When it cost time, or between which times.
+    /// Times of the cost, or times that bound it.
     pub(super) times: Vec<Interval>,
     pub(super) notes: Notes,
 }

@@ -44,7 +44,7 @@ pub(super) struct Exchanges {
     pub mean_ms: u64,
 }
 
-/// What the rules find in `text` with this ledger: one finding a line, nothing when all is well.
+/// The findings of the rules in `text` with this ledger: one a line, empty without any.
 pub(super) fn found(text: &str, ledger: &str) -> String {
     Fixture::new(text, ledger).found()
 }
@@ -67,13 +67,14 @@ pub(super) fn repeat(count: u64, period: &str, entry: impl Fn(&str) -> String) -
     entries.join(" | ")
 }
 
-/// What the rules found in a connection, one finding a line.
+/// The findings of the rules in a connection, one a line.
 pub(super) fn found_in(connection: &ConnectionAnalysis) -> String {
     let lines: Vec<_> = connection.findings.iter().map(line).collect();
     lines.join("\n")
 }
 
-/// What the rules find in several connections, as [`analyze_all`] takes them: a line each, with the connection.
+/// The findings of the rules in several connections, as [`analyze_all`] takes them: a line each, with the
+/// connection.
 pub(super) fn found_across<T: AsRef<str>>(connections: &[(&str, T)]) -> String {
     let analysis = analyze_all(connections);
     let lines = analysis.connections.iter().flat_map(|connection| {
@@ -116,7 +117,7 @@ impl Fixture {
     }
 
     /// A socket of this host listens at the server's address: another connection to it is open from the beginning
-    /// on, used by a process of that name, or by none.
+    /// on, used by a process of that name, or by no process.
     pub(super) fn listening(self, comm: Option<&str>) -> Self {
         let used_by = |comm: &str| Process { pid: 9, comm: comm.to_owned(), side: Side::Server };
         let processes = comm.into_iter().map(used_by).collect();
@@ -219,7 +220,7 @@ impl Fixture {
         self.with_view(|view| super::find(view).0)
     }
 
-    /// What `look` sees of the client's flow.
+    /// The result of `look` on the client's flow.
     pub(super) fn with_flow<T>(&self, look: impl FnOnce(&FlowView<'_>) -> T) -> T {
         self.with_view(|view| look(&view.flows[0]))
     }

@@ -1,7 +1,7 @@
 //! `udp-dropped`: a kernel dropped datagrams, for another reason than a full receive buffer.
 //!
-//! The reason is the kernel's own. What no socket takes is `udp-refused`; what the interface's queue drops is
-//! `interface-queue-limited` where that fires.
+//! The reason is the kernel's own. Datagrams that no socket takes are `udp-refused`; drops of the interface's
+//! queue are `interface-queue-limited` where that fires.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use super::tally::Tally;
 use crate::drops::{self, Cause};
 use crate::{Finding, FindingId};
 
-/// The datagram had arrived, and its reader is gone.
+/// The datagram had arrived, and its reader closed the socket.
 const GONE: &str = "SOCKET_CLOSE";
 
 pub(super) fn find(facts: &FlowFacts<'_>, is_queue_limited: bool) -> Option<Finding> {

@@ -1,8 +1,8 @@
 //! `udp-receive-drop`: datagrams reached the receiving host and found the socket's buffer full.
 //!
-//! Drop reasons have different numbers in different kernels: where the trace has no name for one, the
-//! queue is asked instead, for a datagram that was dropped after IP had it, while earlier ones of the
-//! flow still waited to be read.
+//! Drop reasons have different numbers in different kernels: if the trace has no name for one, the
+//! queue decides: the datagram was dropped after IP had it, while earlier ones of the flow still
+//! waited to be read.
 
 use super::facts::FlowFacts;
 use super::phrasing;
@@ -47,7 +47,7 @@ pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
     Some(tally.into_finding(FindingId::UdpReceiveDrop, facts, facts.receiver(), summary, fix))
 }
 
-/// How the receiver's socket gets a larger buffer.
+/// The remedy that gives the receiver's socket a larger buffer.
 fn more_room(facts: &FlowFacts<'_>) -> String {
     let asked = requests(&facts.view.reverse().events, false).pop();
     match asked {

@@ -1,8 +1,8 @@
 //! `udp-refused`: datagrams arrived at their host, and no socket takes them there.
 //!
-//! A socket that asked and has closed refuses late answers, and one that closed at the end refuses what follows:
-//! both are how programs end. So datagrams of the side that sent first count, and of these the ones before the last
-//! that a socket took.
+//! A socket that asked and has closed refuses late answers, and one that closed at the end refuses later ones: both
+//! are normal ends of programs. So only datagrams of the side that sent first count, and of these the ones before
+//! the last that a socket took.
 
 use sockscope_record::{Direction, Point};
 

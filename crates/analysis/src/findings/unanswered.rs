@@ -9,7 +9,7 @@ use super::phrasing::{self, Notes};
 use crate::ranges::{total, union};
 use crate::{ConnectionView, Finding, FindingId, Request, RequestEnd, SeenEnds};
 
-/// Who waits less may have wanted no answer, and a trace may end in the middle of a call.
+/// A side that waits less may have wanted no answer, and a trace may end in the middle of a call.
 const WAITED_NS_MIN: u64 = 500_000_000;
 
 pub(super) fn find(view: &ConnectionView<'_>) -> Option<Finding> {
@@ -28,7 +28,7 @@ pub(super) fn find(view: &ConnectionView<'_>) -> Option<Finding> {
             RequestEnd::Open | RequestEnd::GivenUp | RequestEnd::ResetByAsker
         );
         let is_there = request.heard.ns().is_some() || is_stream && has_arrived;
-        // A server may not notice that its caller is gone, and answer then.
+        // A server may not notice the end of its caller, and answer then.
         let is_late = request.answered.ns().is_none_or(|at_ns| at_ns > request.ended_ns);
         let is_seen = request.seen == SeenEnds::Both && is_late;
         let waited_ns = request.total_ns().unwrap_or(0);

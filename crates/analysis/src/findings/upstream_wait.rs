@@ -12,7 +12,7 @@ use super::served_request::{Leaf, Served, Upstream, leaf, upstreams};
 use crate::ranges::{Range, total, union};
 use crate::{Analysis, ConnectionAnalysis, Finding, FindingId};
 
-/// Nested requests are open at least half of what the caller waited.
+/// Nested requests are open at least half of the caller's wait.
 const NESTED_DIVISOR: u64 = 2;
 
 pub(super) fn find(
@@ -56,7 +56,7 @@ fn waits(one: &Served<'_>) -> bool {
     one.time.nested_ns.saturating_mul(NESTED_DIVISOR) >= one.waited_ns
 }
 
-/// Whether that is most of the time of what another rule found between these times.
+/// Whether that is most of the time of another rule's finding between these times.
 pub(super) fn explains(served: &[Served<'_>], times: &[Range]) -> bool {
     let waits = served.iter().filter(|one| waits(one));
     let nested: Vec<Range> = waits.flat_map(|one| one.nested.iter().copied()).collect();

@@ -17,7 +17,7 @@ pub(super) struct Write {
     pub len: u32,
     /// The writer; 0 when unknown.
     pub thread: u32,
-    /// When the last of its bytes that was seen entered the send queue; `None` when none was.
+    /// When the last of its recorded bytes entered the send queue; `None` without any.
     pub taken_ns: Option<u64>,
 }
 
@@ -43,7 +43,7 @@ pub(super) fn writes(flow: &FlowStore) -> Vec<Write> {
         match event.kind {
             Kind::WriteCall => {
                 let open = open_by_thread.of(event.thread);
-                // A call that waited for room may be announced again with what is left of it.
+                // A call that waited for room may be announced again with the rest of it.
                 let before: Option<&Write> = open.map(|index| &writes[index]);
                 if before.is_none_or(|write| write.end() != event.end()) {
                     *open = Some(writes.len());
@@ -115,7 +115,7 @@ fn started(call: &Record) -> Write {
 }
 
 /// Splits `writes` where the writing program read something from the other side in between: each
-/// group is what it said in one turn. The last group is marked as not answered.
+/// group is one turn. The last group is marked as not answered.
 pub(super) fn turns<'w>(view: &FlowView<'_>, writes: &'w [Write]) -> Vec<Turn<'w>> {
     let reads = view.reverse().at(Point::ReceiveDequeue);
     let mut turns = Vec::new();

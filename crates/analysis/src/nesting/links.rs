@@ -1,4 +1,5 @@
-//! What nesting says: links from a request to the one in which it is nested, and times of those that have any.
+//! Results of nesting: links from a request to the one in which it is nested, and times of requests that have
+//! such links.
 //!
 //! Times are nanoseconds.
 
@@ -13,7 +14,7 @@ pub struct RequestId {
     pub index: u32,
 }
 
-/// By what a request is known to be nested in another one.
+/// Evidence by which a request is nested in another one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Certainty {
     /// The thread that asks it reads or answers the other one, and no other request that is served then.
@@ -36,17 +37,17 @@ pub struct RequestLink {
     pub parent: RequestId,
     /// The nested one.
     pub child: RequestId,
-    /// How that is known.
+    /// The evidence for it.
     pub certainty: Certainty,
 }
 
-/// Where the service time of one request went.
+/// Parts of the service time of one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct NestedTime {
     /// Time in which at least one nested request was open. Of the pauses within the response only the sum is known:
     /// there it is an upper bound.
     pub nested_ns: u64,
-    /// Further time in which the process waited for requests of which it is unknown where they belong.
+    /// Further time in which the process waited for requests whose parent is unknown.
     pub shared_ns: u64,
 }
 
@@ -57,14 +58,14 @@ impl NestedTime {
     }
 }
 
-/// Which requests of a trace are nested in which.
+/// Nested requests of a trace, with their parents.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Nesting {
     /// By parent, then by child.
     links: Vec<RequestLink>,
     /// Places in `links`, by child.
     by_child: Vec<u32>,
-    /// Requests whose service is not all their answerer's own, by request.
+    /// Requests whose service is not only the answerer's own time, by request.
     times: Vec<(RequestId, NestedTime)>,
 }
 
@@ -110,7 +111,7 @@ impl Nesting {
         Some(&self.links[self.by_child[at] as usize])
     }
 
-    /// Where the service time of this request went; nothing nested, where nothing is known of that.
+    /// Parts of the service time of this request; without known nested requests all parts are 0.
     pub fn time_of(&self, request: RequestId) -> NestedTime {
         let at = self.times.binary_search_by_key(&request, |(request, _)| *request);
         at.map_or(NestedTime::default(), |at| self.times[at].1)

@@ -1,10 +1,10 @@
 //! Nesting: the requests that an answering program makes of others while it serves one itself.
 //!
-//! A program reads a request, asks servers of its own, and then answers. From the outside that is one service time. Here
-//! it is divided: the time in which a nested request was waited for, and the rest, which is the program's own.
+//! A program reads a request, asks servers of its own, and then answers. From the outside that is one service time.
+//! Here it is divided: the time in which it waited for a nested request, and the rest, which is the program's own.
 //!
 //! Input is every request of the trace, with the processes at the ends of its connection. A request is nested in
-//! another one where the process that asks it serves the other one then. Nothing is guessed: see [`parents`].
+//! another one where the process that asks it serves the other one then. There are no guesses: see [`parents`].
 
 mod links;
 mod nested_times;

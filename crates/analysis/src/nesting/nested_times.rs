@@ -1,6 +1,6 @@
-//! How much of each service was a wait for nested requests.
+//! The part of each service that was a wait for nested requests.
 //!
-//! Nested requests may overlap each other, and last longer than the service. What counts is the time in which at least
+//! Nested requests may overlap each other, and last longer than the service. The result is the time in which at least
 //! one was open during the service.
 
 use super::links::{NestedTime, RequestId};

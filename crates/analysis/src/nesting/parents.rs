@@ -1,14 +1,14 @@
-//! In which service a request is asked, for one process: a sweep over time.
+//! The service in which a request is asked, for one process: a sweep over time.
 //!
-//! A request is nested where exactly one service can be meant. The rules, in this order:
+//! A request is nested where exactly one service can be its parent. The rules, in this order:
 //!
-//! 1. A service is meant that its thread reads or answers. Of several such none is certain: an event loop serves them
-//!    all at once.
+//! 1. The parent is the service that its thread reads or answers. Several such services are uncertain: an event loop
+//!    serves them all at once.
 //! 2. A thread that serves requests works for these alone. A thread that asks while the process serves nothing works
-//!    for itself. Other threads are workers: the one service of the process is meant, and of several none is certain.
+//!    for itself. Other threads are workers: their parent is the one service of the process; several are uncertain.
 //!
-//! Some runtimes move a request from one thread to another, as those of Go do. There threads tell nothing, and the one
-//! service of the process is meant.
+//! Some runtimes move a request from one thread to another, as those of Go do. There threads prove nothing, and the
+//! parent is the one service of the process.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,7 +18,7 @@ use super::roles::{Ask, Service};
 /// In which service an ask is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
-    /// In none, as far as is known.
+    /// In no known service.
     Outside,
     /// In this one, by its place among the services.
     In(usize, Certainty),
@@ -44,8 +44,8 @@ impl Places {
     }
 }
 
-/// What happens at one instant, in this order. Reading a request takes time: who asks at the same instant had not read
-/// it. So a chain of nested requests gets later with each, and is no circle.
+/// Events at one instant, in this order. Reading a request takes time: a thread that asks at the same instant had not
+/// read it. So a chain of nested requests gets later with each, and is no circle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
     Ends(usize),
@@ -78,7 +78,7 @@ pub(super) fn find(services: &[Service], asks: &[Ask]) -> Places {
     Places(places)
 }
 
-/// What the threads of the process do.
+/// Roles of the threads of the process.
 struct Threads {
     /// Some requests are answered by another thread than the one that read them, without a division of labour.
     are_mixed: bool,
@@ -113,7 +113,7 @@ impl Threads {
     }
 }
 
-/// Some services: how many, and the sum of their places, which of a single one is its place.
+/// Some services: their count, and the sum of their places; the sum of a single one is its place.
 #[derive(Debug, Clone, Copy, Default)]
 struct Group {
     count: usize,
@@ -132,7 +132,7 @@ impl Group {
     }
 }
 
-/// What the process serves now.
+/// Services of the process at this time.
 #[derive(Debug, Default)]
 struct Served {
     all: Group,

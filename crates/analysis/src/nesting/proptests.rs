@@ -12,8 +12,8 @@ use crate::{Conversation, Request, RequestEnd};
 
 const PROXY: u32 = 20;
 
-/// One request of the proxy: its thread, when it was read, how long it was served, and the upstream requests: after
-/// which time each was asked, how long it lasted, and whether another thread asked it.
+/// One request of the proxy: its thread, the time of its read, its service time, and the upstream requests: for
+/// each its delay, its duration, and whether another thread asked it.
 #[derive(Debug, Clone)]
 struct Call {
     thread: u32,

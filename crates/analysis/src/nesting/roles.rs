@@ -1,4 +1,4 @@
-//! Who serves and who asks: the requests of one process in both of its roles.
+//! Services and asks: the requests of one process in both of its roles.
 //!
 //! A side of a connection that several processes use, as after fork(), has the requests of each whose thread has the
 //! number of the process: its only thread, or its first one. Other requests of such a side belong to no process.
@@ -100,7 +100,7 @@ impl<'a> Parties<'a> {
         })
     }
 
-    /// What the process serves and what it asks, by connection and place.
+    /// The services and the asks of the process, by connection and place.
     pub(super) fn requests_of(&self, process: Range<usize>) -> (Vec<Service>, Vec<Ask>) {
         let (mut services, mut asks) = (Vec::new(), Vec::new());
         for party in &self.parties[process] {

@@ -1,4 +1,5 @@
-//! Nested requests of small traces, as `analyze_all` takes them. Requests are named `CONNECTION.NUMBER`, both from 1 on. Times are microseconds.
+//! Nested requests of small traces, as `analyze_all` takes them. Requests are named `CONNECTION.NUMBER`, both from 1
+//! on. Times are microseconds.
 
 use super::*;
 use crate::testing::{analyze_all, call};
@@ -121,7 +122,7 @@ fn a_thread_that_has_answered_its_own_request_is_not_in_another_one() {
 
 #[test]
 fn where_requests_move_between_threads_only_the_process_tells() {
-    // 21 reads what 22 answers, and 22 reads what 21 answers.
+    // Thread 21 reads the requests that 22 answers, and 22 reads those that 21 answers.
     let moved = |at: u64, reader: u32, answerer: u32| {
         let text = call([at, at + 10, at + 900, at + 910], [7, answerer]);
         text.replacen(&format!("thread={answerer}"), &format!("thread={reader}"), 1)
@@ -195,7 +196,7 @@ fn a_response_that_is_passed_on_as_it_comes_has_the_pauses_of_the_upstream() {
     let proxied = format!("{asked} | {} | {}", chunk(420, [8, 7]), chunk(920, [8, 7]));
     let asked = "200us 1-7 +50 thread=8 | 210us 8 +50 thread=9";
     let upstream = format!("{asked} | {} | {}", chunk(400, [9, 8]), chunk(900, [9, 8]));
-    // Own are 120 to 200, and 905 to 920. Of the pauses only the sum is known: 5 of it are taken for nested.
+    // Own are 120 to 200, and 905 to 920. Of the pauses only the sum is known: 5 of it count as nested.
     assert_snapshot!(nested(&[("7 > 8", &proxied), ("8 > 9", &upstream)]), @r"
     2.1 in 1.1 by thread
     1.1: own 90, nested 705, unknown 0

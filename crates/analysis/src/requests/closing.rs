@@ -1,4 +1,4 @@
-//! How the last request of a connection ended where no answer to it was seen.
+//! The end of a connection's last request where no answer to it was seen.
 
 use sockscope_record::tcp_states::{CLOSE, CLOSING, FIN_WAIT1, LAST_ACK};
 use sockscope_record::{Direction, Kind, Record, Side, tcp_flags};
@@ -13,14 +13,14 @@ const CLOSING_STATES: [u8; 4] = [FIN_WAIT1, CLOSE, LAST_ACK, CLOSING];
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Closing<'a> {
     pub store: &'a ConnectionStore,
-    /// Who reset the connection first, and when.
+    /// Side that reset the connection first, with the time.
     pub reset: Option<(Side, u64)>,
     /// When the trace ended.
     pub trace_end_ns: u64,
 }
 
 impl Closing<'_> {
-    /// When the wait of `asker` ended that began at `since_ns`, and how.
+    /// End of the wait of `asker` that began at `since_ns`, with its cause.
     pub(super) fn of_wait(&self, asker: Direction, since_ns: u64) -> (u64, RequestEnd) {
         let answerer = asker.reverse();
         let reset = self.reset.map(|(side, at_ns)| match side == asker.sender() {

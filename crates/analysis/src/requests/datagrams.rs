@@ -1,10 +1,10 @@
 //! Requests of a flow of datagrams: one answer for one query, in order.
 //!
-//! Where all queries are answered, an answer belongs to the oldest query without one. Else it belongs to the latest one,
-//! and the asker had given up the others: one missing answer must not shift all that follow. As far as its reads are
-//! known, the answerer had read the query by then. An answer without such a query continues the response before it. A
-//! query of the same length as the one that waits, and much later, repeats it.
-//! Which answer belongs to which query is not known without reading payload, nor whether a lone datagram wanted one.
+//! If all queries are answered, an answer belongs to the oldest query without one. Else it belongs to the latest one,
+//! and the asker had given up the others: one missing answer must not shift all that follow. The answerer had read the
+//! query by then, if its reads are known. An answer without such a query continues the response before it. A query of
+//! the same length as the one that waits, and much later, repeats it. Without the payload, the query of an answer is
+//! not certain, nor whether a lone datagram wanted one.
 
 use std::collections::VecDeque;
 
@@ -16,16 +16,16 @@ use crate::Passage;
 use crate::curve::{Cursor, Curve};
 use crate::ranges::Range;
 
-/// From so many queries on, a flow of which most are not answered only sends.
+/// From this number of queries on, a flow with few answered ones only sends.
 const HABIT_MIN: usize = 8;
 
 /// Resolvers and calls over UDP repeat a query after so long or longer.
 const REPEAT_NS_MIN: u64 = 500_000_000;
 
-/// Most are not answered where at most one in so many is.
+/// Most are not answered if at most one in this number is.
 const ANSWERED_DIVISOR: usize = 10;
 
-/// What was seen of a flow of datagrams, by direction.
+/// Recorded passages of a flow of datagrams, by direction.
 #[derive(Clone, Copy)]
 pub(super) struct Datagrams<'a> {
     /// Writes; where only the other end was seen, reads.
@@ -36,7 +36,7 @@ pub(super) struct Datagrams<'a> {
     pub ends: [bool; 2],
     /// Times at which something may have been written or read unseen, in order and apart.
     pub unknown_ns: &'a [Range],
-    /// When no socket took datagrams, and their positions, in order of time.
+    /// Times at which no socket took datagrams, and their positions, in order of time.
     pub refused: &'a [(u64, u64)],
     /// When the flow was closed, or the trace ended.
     pub closed_ns: Option<u64>,
@@ -220,7 +220,7 @@ impl<'a> Matcher<'a> {
         Requests { asked_by, conversation, list: self.list, left_out }
     }
 
-    /// Who got no answer waited until it asked again, closed its socket, or was refused.
+    /// An unanswered asker waited until it asked again, closed its socket, or was refused.
     fn end_unanswered(&mut self) {
         let flow = self.flow;
         let end_ns = flow.closed_ns.unwrap_or(flow.trace_end_ns);

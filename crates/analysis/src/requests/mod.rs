@@ -1,9 +1,8 @@
-//! Requests: who asked, when it was answered, and whose the time in between was.
+//! Requests: the asker, the time of the answer, and the owner of the time in between.
 //!
 //! Of each connection, from the first request on. A request runs from the first byte written to the last byte of the
-//! response read, which is what a caller measures. It is divided at the read that took the last byte of the request,
-//! and at the first byte of the response written. Requests that missed records may have touched are left out and
-//! counted.
+//! response read, as a caller measures it. It is divided at the read that took the last byte of the request, and at
+//! the first byte of the response written. Requests that missed records may have touched are left out and counted.
 
 mod closing;
 mod datagrams;
@@ -31,12 +30,12 @@ use crate::ranges::{Range, union};
 use crate::record_loss_times::Losses;
 use crate::{ConnectionStore, DropReasons, FlowStore};
 
-/// What else is known of the connection and of the trace.
+/// Other facts of the connection and of the trace.
 #[derive(Clone, Copy)]
 pub(crate) struct Facts<'a> {
     pub losses: &'a Losses,
     pub drop_reasons: &'a DropReasons,
-    /// Who reset the connection first, and when.
+    /// Side that reset the connection first, with the time.
     pub reset: Option<(Side, u64)>,
     /// When the trace ended.
     pub trace_end_ns: u64,
@@ -58,7 +57,7 @@ pub(crate) fn find(
         });
     }
     if store.connection.is_to_itself() {
-        // It reads what it writes: there is no other side to answer.
+        // It reads its own writes: there is no other side to answer.
         return Requests::none(Conversation::OneWay);
     }
     let mut requests = between_programs(store, reads, unknown_ns, ends, facts);
@@ -72,7 +71,7 @@ pub(crate) fn find(
     requests
 }
 
-/// The requests of a connection at one end of which programs were seen.
+/// The requests of a connection whose programs were seen at one end or both.
 fn between_programs(
     store: &ConnectionStore,
     reads: [&Curve; 2],
@@ -195,7 +194,7 @@ fn arrivals(flow: &FlowStore) -> Curve {
     Curve::of(seen.unwrap_or_default())
 }
 
-/// When no socket took datagrams of the flow, and where they stand in it.
+/// Times at which no socket took datagrams of the flow, and their positions.
 fn refused(store: &ConnectionStore, flow: &FlowStore, facts: &Facts<'_>) -> Vec<(u64, u64)> {
     let drops = drops::at_the_socket(&store.connection, flow, facts.drop_reasons);
     let refused = drops.filter(|drop| drop.cause == Cause::NoSocket);

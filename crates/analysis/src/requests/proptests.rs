@@ -1,6 +1,8 @@
-//! Random calls, whose times are kept aside: what a caller measured, and what the table of requests says.
+//! Random calls, whose times are kept for comparison: the caller's measurement, and the table of
+//! requests.
 //!
-//! The second property takes records away, as a recorder does: what is left in the table is still true.
+//! The second property takes records away, as a recorder does: the requests left in the table are still
+//! true.
 
 use proptest::prelude::*;
 use sockscope_record::{ConnectionId, Direction, FlowId, Kind, Point, Record};
@@ -107,7 +109,7 @@ fn found(requests: &Requests) -> Vec<Call> {
     calls.collect()
 }
 
-/// Takes away what passed a point of one flow between two times, and counts it as the recorder does.
+/// Takes away the passages of a point of one flow between two times, and counts them as the recorder does.
 fn lose(records: &mut Vec<Record>, flow: Direction, point: Point, times: (u64, u64)) {
     let flow = ConnectionId(1).flow(flow);
     let is_missed = |record: &Record| {

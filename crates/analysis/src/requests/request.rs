@@ -1,4 +1,4 @@
-//! What is known of one request, and of all requests of a connection.
+//! One request, and all requests of a connection.
 //!
 //! Times are nanoseconds of the trace's clock. Where both ends were seen, the parts of a request add up to the time
 //! that its caller measures, exactly.
@@ -47,7 +47,7 @@ impl SeenEnds {
     }
 }
 
-/// What became of a request.
+/// Outcome of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum RequestEnd {
     /// Its response was read.
@@ -78,7 +78,7 @@ named! {
     }
 }
 
-/// How the two sides of a connection talk.
+/// Pattern of talk between the two sides of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Conversation {
     /// One request at a time, each answered before the next.
@@ -87,7 +87,7 @@ pub enum Conversation {
     Streamed,
     /// Requests are sent ahead; as many writes answer as ask, in order.
     Pipelined,
-    /// Requests overlap, and which answer belongs to which cannot be known without reading payload.
+    /// Requests overlap; without the payload, the answer to each is unknown.
     Multiplexed,
     /// One side writes, and nothing shows that it waits for an answer.
     OneWay,
@@ -120,9 +120,9 @@ pub struct Request {
     /// Its first byte was written; of a connection that did not open, its first SYN was sent. Where only the
     /// answerer was seen, its first byte arrived.
     pub asked_ns: u64,
-    /// A read took the last byte of the request; unknown when none did, or when that was not seen.
+    /// A read took the last byte of the request; unknown without such a read, or if it was not seen.
     pub heard: Moment,
-    /// The first byte of the response was written; unknown when none was, or when that was not seen.
+    /// The first byte of the response was written; unknown without such a write, or if it was not seen.
     pub answered: Moment,
     /// The last byte of the response was read; without one, when the wait ended. Where only the answerer was seen,
     /// the last byte of the response was written.
@@ -147,7 +147,7 @@ pub struct Request {
     pub answerer_thread: u32,
     /// Thread whose read took the last byte of the request; 0 if unknown.
     pub reader_thread: u32,
-    /// What became of it.
+    /// Outcome of the request.
     pub end: RequestEnd,
     /// Which ends were seen.
     pub seen: SeenEnds,
@@ -155,7 +155,7 @@ pub struct Request {
     pub is_overlapped: bool,
 }
 
-/// Where the time of one request went; the parts add up to its total.
+/// Parts of the time of one request; they add up to its total.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RequestParts {
     /// From the first byte written to the read that took the last byte; without such a read, all of the time.
@@ -167,11 +167,11 @@ pub struct RequestParts {
 }
 
 impl Request {
-    /// A user takes what lasts less for immediate (R. B. Miller, 1968), and most requests that a program makes in
-    /// sequence are far shorter.
+    /// A user perceives a shorter time as immediate (R. B. Miller, 1968), and most requests that a program makes
+    /// in sequence are far shorter.
     pub const LONG_NS: u64 = 100_000_000;
 
-    /// A response whose mean pause is as long as this is a subscription: its answerer has nothing to say.
+    /// A response whose mean pause is as long as this is a subscription: its answerer has no news.
     const SUBSCRIPTION_PAUSE_NS: u64 = 1_000_000_000;
 
     /// One asked at a time and not yet answered, with both ends seen.
@@ -206,7 +206,7 @@ impl Request {
         self
     }
 
-    /// What its caller waited: from asked to ended; `None` where the asker was not seen.
+    /// Wait of its caller: from asked to ended; `None` where the asker was not seen.
     pub fn total_ns(&self) -> Option<u64> {
         (self.seen != SeenEnds::Answerer).then(|| self.ended_ns - self.asked_ns)
     }
@@ -222,7 +222,7 @@ impl Request {
         self.pause_ns / pauses >= Self::SUBSCRIPTION_PAUSE_NS
     }
 
-    /// Where that time went; `None` where one end was not seen.
+    /// Parts of that time; `None` where one end was not seen.
     pub fn parts(&self) -> Option<RequestParts> {
         if self.seen != SeenEnds::Both {
             return None;
@@ -235,8 +235,8 @@ impl Request {
         Some(RequestParts { request_ns, service_ns, response_ns })
     }
 
-    /// When the service began and ended, between the beginning and the end of the request. What is unknown is at
-    /// the end. Clocks of two hosts may disagree: a time that lies outside is at the nearer limit.
+    /// Start and end of the service, between the beginning and the end of the request. An unknown time is at the
+    /// end. Clocks of two hosts may disagree: a time that lies outside is at the nearer limit.
     pub(crate) fn limits(&self) -> [u64; 2] {
         // Unknown is later than any time.
         let heard_ns = self.heard.0.min(self.answered.0).clamp(self.asked_ns, self.ended_ns);
@@ -256,7 +256,7 @@ impl Request {
 pub struct Requests {
     /// The side that asks; `None` where no side was seen to ask.
     pub asked_by: Option<Side>,
-    /// How the sides talk.
+    /// Pattern of talk between the sides.
     pub conversation: Conversation,
     /// By the time asked.
     pub list: Vec<Request>,

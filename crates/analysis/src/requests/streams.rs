@@ -1,9 +1,9 @@
 //! Requests of a stream: a turn of the side that asks, and the turn that follows.
 //!
 //! A request that is written before the last response was read overlaps it. As many writes of the answerer as of the
-//! asker, each after its request was read, are taken for the answers in order. Other requests that overlap are one
-//! request here: which answer belongs to which is not known without reading payload. Nor is it known where the
-//! first answer of several ends, where a lone message wanted no answer, and whether a server that speaks first asks.
+//! asker, each after its request was read, count as the answers in order. Other requests that overlap are one
+//! request here: without the payload their answers are not known. Also unknown are the end of the first answer of
+//! several, a lone message that wanted no answer, and whether a server that speaks first asks.
 
 use sockscope_record::Direction;
 
@@ -21,7 +21,7 @@ const FAREWELL_NS: u64 = 10_000_000;
 /// Traffic alternates while at most one request in this many overlaps another.
 const OVERLAPPED_DIVISOR: usize = 10;
 
-/// What was seen of a stream, by direction.
+/// Recorded passages of a stream, by direction.
 #[derive(Clone, Copy)]
 pub(super) struct Stream<'a> {
     /// Writes; where only the other end was seen, reads.
@@ -108,7 +108,7 @@ impl<'a> Finder<'a> {
         }
     }
 
-    /// How many of `turns`, which the asker begins, belong together: a request, its response, and all that was asked
+    /// Number of `turns`, from the asker's first on, that belong together: a request, its response, and all requests
     /// before that was read.
     fn group(&mut self, turns: &[Turn]) -> usize {
         let mut count = turns.len().min(2);
@@ -132,7 +132,7 @@ impl<'a> Finder<'a> {
         let until_ns = next.map_or(u64::MAX, |next| next.start_ns);
         let since_ns = std::mem::replace(&mut self.since_ns, last_ns);
         let Some(whole) = whole else { return self.skip(until_ns) };
-        // What was written unseen before it may be its beginning.
+        // Bytes written unseen before it may be its beginning.
         if self.is_touched(since_ns, until_ns.max(whole.ended_ns)) {
             self.left_out += 1;
             return self.skip(until_ns);
@@ -164,7 +164,7 @@ impl<'a> Finder<'a> {
             }
             _ => first.start_ns,
         };
-        // Of several that overlap, the first: the answer that comes first may be its own.
+        // Of several that overlap, the first: the first answer may be its own.
         let mut of_first = self.requests_read;
         let (heard_ns, _) = reads(&mut of_first, first.start, first.end);
         let heard_ns = heard_ns.filter(|_| is_whole(&of_first, first));
@@ -209,8 +209,8 @@ impl<'a> Finder<'a> {
         })
     }
 
-    /// When the wait ended of who asked and saw no answer, and how; `None` where it did not wait: it closed with its
-    /// last word, or was writing most of the time.
+    /// End of the wait of an asker without an answer, with its cause; `None` where it did not wait: it closed with
+    /// its last write, or was writing most of the time.
     fn unanswered(&self, asked_ns: u64, last: &Turn) -> Option<(u64, RequestEnd)> {
         let (ended_ns, end) = self.stream.closing.of_wait(self.asker, last.last_ns);
         let waited_ns = ended_ns.saturating_sub(last.last_ns);
@@ -328,7 +328,7 @@ fn is_streamed(list: &[Request]) -> bool {
     pause_ns > 0 && pause_ns * 2 > total_ns
 }
 
-/// When the bytes from `start` to `end` were read, the last of them that were, and by how many reads.
+/// Time of the last read of bytes from `start` to `end`, as far as they were read, and the number of reads.
 fn reads(cursor: &mut Cursor<'_>, start: u64, end: u64) -> (Option<u64>, u32) {
     let first = cursor.skip_to(start);
     let mut last_ns = None;

@@ -1,5 +1,5 @@
-//! Requests of traces as text. A line of the expectation is one request: when it was asked, the time of request, service
-//! and response, what became of it, and its bytes. Times are microseconds.
+//! Requests of traces as text. A line of the expectation is one request: its start, the time of request, service and
+//! response, its outcome, and its bytes. Times are microseconds.
 
 use insta::assert_snapshot;
 use sockscope_record::{Connection, Protocol};
@@ -257,7 +257,7 @@ fn a_refused_connection_is_a_refused_request_and_one_without_an_answer_lasts() {
 
 #[test]
 fn a_missed_write_leaves_out_the_requests_that_it_may_be_of() {
-    // The second request's write was missed: its response could be taken for more of the first one.
+    // The second request's write was missed: its response could count as a part of the first one.
     let text = "10us 1-8 +100 | 20us <1-8 +50 | 30us 2-8 100..200 | 35us loss code=1 from=25us detail=1
         40us <1-8 +50 | 50us 1 200..300 | 50us 2-8 200..300 | 60us <1-8 +50 | 70us 1-8 +100 | 80us <1-8 +50";
     assert_snapshot!(requests(text, ""), @r"
@@ -270,7 +270,7 @@ fn a_missed_write_leaves_out_the_requests_that_it_may_be_of() {
 
 #[test]
 fn a_missed_read_leaves_out_its_request() {
-    // The next reads of both flows may run over the loss; what is behind them is known.
+    // The next reads of both flows may run over the loss; the bytes behind them are known.
     let text = "10us 1-7 +100 | 15us loss code=8 from=11us detail=1 | 20us <1-8 +50
         30us 1-7 +100 | 31us 8 100..200 | 40us <1-8 +50 | 50us 1-7 +100 | 52us 8 +100 | 60us <1-8 +50";
     assert_snapshot!(requests(text, ""), @r"
