@@ -19,12 +19,12 @@ use crate::seal;
 /// Of a file up to this size the system may keep all in memory: a report that follows soon finds it there.
 const KEPT_BYTES: u64 = 64 << 20;
 
-/// What is written so goes to the disk at once, and does not stay in memory: `RWF_DONTCACHE` of Linux 6.14,
-/// which rustix has no name for.
+/// Writes with this flag go to the disk at once, and do not stay in memory: `RWF_DONTCACHE` of Linux 6.14,
+/// for which rustix has no name.
 const UNCACHED: ReadWriteFlags = ReadWriteFlags::from_bits_retain(0x80);
 
 /// A file that takes batches. Each reaches it in one vectored write (more only where the system
-/// takes less), and a write that fails is undone, so that the file always ends at a batch's end
+/// takes less). A write that fails is undone, so that the file always ends at a batch's end,
 /// unless the process dies inside that write.
 pub(crate) struct StreamFile {
     path: PathBuf,
@@ -59,8 +59,8 @@ impl StreamFile {
             schema: schema.clone(),
             is_uncached: false,
         };
-        // An empty batch makes the encoder give out the schema at once: a reader that follows, or
-        // that comes after a kill, then knows the columns.
+        // An empty batch makes the encoder write the schema at once: a reader that follows, or
+        // that opens the file after a kill, then knows the columns.
         stream.write_empty()?;
         Ok(stream)
     }
@@ -99,7 +99,7 @@ impl StreamFile {
 
     /// Writes the end mark; a second call does nothing.
     pub(crate) fn finish(&mut self) -> Result<(), Error> {
-        // An empty batch, whose seal says how many rows are before it: so they are known even if
+        // An empty batch, whose seal has the number of rows before it: so it is known even if
         // the header of the last batch with rows is damaged.
         self.write_empty()?;
         let Some(encoder) = self.encoder.take() else { return Ok(()) };

@@ -19,31 +19,31 @@ use crate::records::RecordReader;
 /// The schema of a stream of ours has 3 KiB, and `meta.json` its keys before any list.
 const KEY_WITHIN_BYTES: u64 = 1 << 16;
 
-/// A bundle as far as it is whole, and what is wrong with it.
+/// A bundle as far as it is whole, and its problems.
 #[derive(Debug)]
 pub struct Bundle {
     folder: Folder,
     meta: Meta,
     connections: Vec<Connection>,
     record_rows: u64,
-    /// Those of the records come last.
+    /// Those of the records are last.
     problems: Vec<Problem>,
-    /// How many are not of the records.
+    /// Number of problems that are not of the records.
     other_problems: usize,
 }
 
 impl Bundle {
     /// Opens the bundle in folder `dir`.
     ///
-    /// Reads `meta.json`, all connections, and the headers of all record batches, so that
-    /// [`Bundle::problems`] already says where the records end; the records themselves are read
-    /// by [`Bundle::records`], which is also when a damaged body shows.
+    /// Reads `meta.json`, all connections, and the headers of all record batches, so that [`Bundle::problems`] already
+    /// has the end of the records; [`Bundle::records`] reads the records themselves, and shows damaged bodies.
     ///
     /// # Errors
     ///
-    /// [`Error::NotThere`], [`Error::NotAFolder`] or [`Error::NotABundle`] when none of the three files is
-    /// there, [`Error::OwnersOnly`] when the folder is closed to this user, [`Error::NotAFile`] when one of them is a link, a pipe or a device, [`Error::NewerVersion`] when a later release wrote it, [`Error::Io`] when the system refuses to read a file that is there,
-    /// or to say whether one is.
+    /// [`Error::NotThere`], [`Error::NotAFolder`] or [`Error::NotABundle`] when none of the three files is there,
+    /// [`Error::OwnersOnly`] when the folder is closed to this user, [`Error::NotAFile`] when one of them is a link, a
+    /// pipe or a device. [`Error::NewerVersion`] when a later release wrote it, [`Error::Io`] when the system refuses
+    /// to read or to find a file.
     pub fn open(dir: impl AsRef<Path>) -> Result<Self, Error> {
         let folder = folder_of_a_bundle(dir.as_ref())?;
         let mut problems = Vec::new();
@@ -63,13 +63,13 @@ impl Bundle {
         self.folder.path()
     }
 
-    /// What is true of the recording as a whole; defaults where `meta.json` is missing or no JSON,
-    /// and what it says where it is damaged.
+    /// Facts of the recording as a whole; defaults where `meta.json` is missing or no JSON, and
+    /// its own values where it is damaged.
     pub fn meta(&self) -> &Meta {
         &self.meta
     }
 
-    /// What is known of each connection, by ascending id.
+    /// Description of each connection, by ascending id.
     pub fn connections(&self) -> &[Connection] {
         &self.connections
     }
@@ -79,15 +79,15 @@ impl Bundle {
         self.record_rows
     }
 
-    /// What is wrong with the bundle; empty for one that was finished in order. Unknown kinds of
+    /// Problems of the bundle; empty for one that was finished in order. Unknown kinds of
     /// records and damaged bodies of batches show only when the records are read, in
     /// [`RecordReader::unknown_kinds`] and [`RecordReader::problems`].
     pub fn problems(&self) -> &[Problem] {
         &self.problems
     }
 
-    /// What is wrong with the bundle, with what `reader` found in the records up to now in place of
-    /// what their headers alone say.
+    /// Problems of the bundle, with those that `reader` found in the records up to now in place of
+    /// those in their headers alone.
     pub fn problems_after<R: Read + Seek>(&self, reader: &RecordReader<R>) -> Vec<Problem> {
         let others = self.problems[..self.other_problems].iter().cloned();
         others.chain(reader.problems()).collect()
@@ -103,9 +103,9 @@ impl Bundle {
     }
 }
 
-/// Whether the folder `dir` has a bundle's records, and what they or the files next to them hold is a
-/// bundle's: by a name alone no file is taken for one that may be replaced. Empty ones may, which is
-/// what a full disk leaves of a bundle that was begun, if no other file has the name of another part.
+/// Whether the folder `dir` has a bundle's records, and one of its parts has a bundle's content: a
+/// name alone allows no replacement of a file. Empty parts, which a full disk leaves of a bundle that
+/// was begun, may be replaced if no other file has the name of another part.
 pub fn is_bundle(dir: &Path) -> bool {
     Folder::open(dir).is_ok_and(|folder| is_bundle_in(&folder))
 }
@@ -122,7 +122,7 @@ pub(crate) fn is_bundle_in(folder: &Folder) -> bool {
         && (Part::ALL.iter().any(is_ours) || Part::ALL.iter().all(is_free))
 }
 
-/// What stands in every such file of ours, and together in no other.
+/// Keys that stand in every file of this part, and together in no other file.
 fn part_keys(part: Part) -> &'static [&'static str] {
     match part {
         Part::Records | Part::Flows => &[VERSION_KEY],
@@ -139,7 +139,7 @@ fn holds_keys(folder: &Folder, part: Part) -> Result<bool, Error> {
     Ok(part_keys(part).iter().all(holds))
 }
 
-/// Reads `meta.json`: as far as it can be read, and what is wrong with it.
+/// Reads `meta.json` as far as possible, with its problem.
 pub(crate) fn read_meta(folder: &Folder) -> Result<(Option<Meta>, Option<Problem>), Error> {
     let path = folder.path().join(Part::Meta.file_name());
     let Some(file) = folder.part(Part::Meta)? else {
@@ -154,7 +154,7 @@ pub(crate) fn read_meta(folder: &Folder) -> Result<(Option<Meta>, Option<Problem
     let damaged = meta_seal::check(&bytes).err().map(|expected| Problem::DamagedMeta { expected });
     match Meta::from_json(&bytes) {
         Ok(meta) => Ok((Some(meta), damaged)),
-        // The version may be what was damaged; the streams have it as well.
+        // The damage may be in the version; the streams have it as well.
         Err(Error::NewerVersion { .. }) if damaged.is_some() => Ok((None, damaged)),
         Err(Error::NewerVersion { found, .. }) => Err(Error::NewerVersion { path, found }),
         Err(error) => Ok((None, Some(Problem::BadMeta { what: error.to_string() }))),
@@ -186,8 +186,8 @@ fn read_connections(
     Ok(reader.into_connections())
 }
 
-/// The folder `dir`, if it has a name of one of a bundle's files in it. A folder that may not be entered
-/// does not say.
+/// The folder `dir`, if it has a name of one of a bundle's files in it. The names in a folder that may
+/// not be entered are unknown.
 fn folder_of_a_bundle(dir: &Path) -> Result<Folder, Error> {
     let folder = Folder::open(dir).map_err(|error| match error {
         Error::Io { source, path } => match source.kind() {

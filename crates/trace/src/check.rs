@@ -12,10 +12,11 @@ use crate::format::TIME_STEP_BACK_NS_MAX;
 use crate::meta::Meta;
 use crate::records::RecordReader;
 
-/// Distinct unknown connections that are counted apart; bounds what a hostile bundle can allocate.
+/// Distinct unknown connections that are counted separately; bounds the memory that a hostile bundle can
+/// allocate.
 const UNKNOWN_CONNECTIONS_MAX: usize = 1 << 16;
 
-/// What a bundle holds, counted, and what is wrong with it.
+/// Counts of a bundle's content, and its problems.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CheckReport {
     /// Whole batches of `records.arrows`.
@@ -29,12 +30,12 @@ pub struct CheckReport {
     /// Records whose time lies before the latest time so far, of those that are
     /// [in order](Record::is_in_order).
     pub time_steps_back: u64,
-    /// How far at most, in nanoseconds.
+    /// The largest of these steps, in nanoseconds.
     pub time_step_back_ns_max: u64,
-    /// Missed records, as the loss records in the file say; rows of damaged batches count with those
-    /// of no point.
+    /// Missed records, by the loss records in the file; rows of damaged batches count with those of
+    /// no point.
     pub missed: LossCounts,
-    /// What is wrong; empty for a sound bundle.
+    /// The problems; empty for a sound bundle.
     pub problems: Vec<Problem>,
 }
 
@@ -88,7 +89,7 @@ impl Checker {
         batch.iter().for_each(|record| self.counts.add(record));
     }
 
-    /// What is wrong with the bundle, after `reader` gave its last batch; empty for a sound bundle.
+    /// The problems of the bundle, after `reader` gave its last batch; empty for a sound bundle.
     pub fn problems<R: Read + Seek>(
         &self,
         bundle: &Bundle,
@@ -124,10 +125,10 @@ impl Checker {
     }
 }
 
-/// What a whole pass over a bundle found.
+/// Result of a whole pass over a bundle.
 #[derive(Debug)]
 pub(crate) struct Checked {
-    /// What is wrong; empty for a sound bundle.
+    /// The problems; empty for a sound bundle.
     pub(crate) problems: Vec<Problem>,
     /// Missed records at least.
     pub(crate) missed: LossCounts,
@@ -152,7 +153,7 @@ fn rows<R: Read + Seek>(reader: &RecordReader<R>) -> u64 {
     reader.rows().saturating_add(reader.damaged_rows())
 }
 
-/// What is counted over the records.
+/// Counts over the records.
 struct Counts {
     known: BTreeSet<ConnectionId>,
     /// The connection of the last record, which is mostly that of the next one.

@@ -13,7 +13,7 @@ use sockscope_record::{Connection, Process, Record};
 
 use crate::format::{self, BATCH_RECORDS};
 
-/// Rows copied in one go: as many records as fit the first-level cache while the columns are
+/// Rows in one copy: as many records as fit the first-level cache while the columns are
 /// filled one after the other.
 const CHUNK_RECORDS: usize = 256;
 
@@ -36,8 +36,8 @@ macro_rules! record_columns {
                 vec![$(spent.column::<$arrow>(self.$column),)*]
             }
 
-            /// Fills the memory of an earlier batch again, which is gone: new memory for each would cost a
-            /// recorder a quarter of its time in page faults.
+            /// Uses the memory of an earlier batch, which is written, again: new memory for each would
+            /// cost a recorder a quarter of its time in page faults.
             pub(crate) fn reuse(&mut self, spent: Spent) {
                 let mut buffers = spent.0.into_iter();
                 *self = Self { $($column: emptied(&mut buffers),)* };
@@ -81,7 +81,7 @@ impl RecordColumns {
     }
 
     /// All rows as one Arrow batch; the columns are empty afterwards. Their memory lies in the batch
-    /// and in what is returned with it, for [`RecordColumns::reuse`].
+    /// and in the [`Spent`] that is returned with it, for [`RecordColumns::reuse`].
     pub(crate) fn take(&mut self, schema: &SchemaRef) -> (Result<RecordBatch, ArrowError>, Spent) {
         let full = std::mem::take(self);
         debug_assert_eq!((self.rows(), full.kind.len()), (0, full.rows()));

@@ -1,10 +1,10 @@
 //! Bundles of other format versions.
 //!
 //! Every released version's bundle opens in every later release: [`FIXES`] has, for each version
-//! that differs from the next, what turns its `meta.json` into the next one's. Version 2 gave the
-//! messages of the streams their seals and left `meta.json` as it was, so there is nothing to fix
-//! yet; what is checked is that a later version gives one clear error. Readers of the two streams
-//! check the version in the schema metadata by the same rule.
+//! that differs from the next, the change from its `meta.json` to the next one's. Version 2 gave
+//! the messages of the streams their seals and left `meta.json` as it was, so there is nothing to
+//! fix yet; the only check is that a later version gives one clear error. Readers of the two
+//! streams check the version in the schema metadata by the same rule.
 
 use std::path::Path;
 
@@ -38,7 +38,7 @@ fn meta_with(bytes: &[u8], fixes: &[(u32, Fix)]) -> Result<Meta, Error> {
     serde_json::from_value(value).map_err(|error| Error::json(&error))
 }
 
-/// Refuses what a later release wrote.
+/// Refuses the files of later releases.
 pub(crate) fn supported(path: &Path, found: u32) -> Result<(), Error> {
     if found > FORMAT_VERSION {
         return Err(Error::NewerVersion { path: path.to_owned(), found });

@@ -1,4 +1,4 @@
-//! Batches that a stream's reader misses or passes over, because they differ from what was written.
+//! Batches that a stream's reader misses or passes over, because they differ from the written ones.
 
 use crate::error::Problem;
 use crate::format::Part;
@@ -6,7 +6,7 @@ use crate::format::Part;
 /// Damaged batches that are named one by one; further ones are counted.
 const NAMED_MAX: usize = 16;
 
-/// Batches of one file that are damaged, missing or come twice, in file order.
+/// Batches of one file that are damaged, missing or repeated, in file order.
 #[derive(Debug, Default)]
 pub(crate) struct Damage {
     named: Vec<Problem>,
@@ -20,7 +20,7 @@ pub(crate) struct Damage {
 }
 
 impl Damage {
-    /// Takes one: number of the batch, place and rows, and what was expected.
+    /// Takes one: number of the batch, place and rows, and the expected content.
     pub(crate) fn add(
         &mut self,
         part: Part,
@@ -60,7 +60,7 @@ impl Damage {
         }
     }
 
-    /// How many were passed over.
+    /// Number of batches that were passed over.
     pub(crate) fn batches(&self) -> u64 {
         self.batches
     }
@@ -70,7 +70,7 @@ impl Damage {
         self.rows
     }
 
-    /// Each of them, up to a limit, then how many more.
+    /// Each of them, up to a limit, then the number of the others.
     pub(crate) fn problems(&self, part: Part) -> impl Iterator<Item = Problem> {
         debug_assert!(self.named.len() <= NAMED_MAX && self.more_rows <= self.rows);
         let (batches, rows) = (self.more_batches, self.more_rows);

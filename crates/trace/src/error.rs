@@ -1,6 +1,6 @@
-//! Why a bundle could not be written or opened at all.
+//! Reasons why a bundle could not be written or opened.
 //!
-//! What is merely wrong *inside* a bundle that still opens is a [`Problem`](crate::Problem).
+//! A fault *inside* a bundle that still opens is a [`Problem`](crate::Problem).
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ pub enum Error {
     Io {
         /// File or folder concerned.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// Nothing is where the bundle should be.
@@ -50,10 +50,10 @@ pub enum Error {
     /// Others can put files into the folder to write to.
     #[error("{}: others can write into this folder: take that right from them (chmod go-w), or choose another name", .0.display())]
     OpenToOthers(PathBuf),
-    /// The folder or a file of the bundle is no longer what has its name.
+    /// The name belongs to another folder or file now.
     #[error("{}: removed or exchanged while the trace was written: the trace is not there", .0.display())]
     Exchanged(PathBuf),
-    /// The folder has none of a bundle's files.
+    /// The folder has no file of a bundle.
     #[error("{}: not a trace bundle: expected records.arrows, flows.arrows or meta.json in it", .0.display())]
     NotABundle(PathBuf),
     /// The folder to write to has other files than a bundle's.
@@ -68,19 +68,19 @@ pub enum Error {
         path.display()
     )]
     NewerVersion {
-        /// The file that says so.
+        /// The file of this version.
         path: PathBuf,
         /// Version found.
         found: u32,
     },
-    /// `meta.json` is not what it should be.
+    /// `meta.json` is not of the expected form.
     #[error("line {line}, column {column}: expected the trace's description as JSON: {what}")]
     BadMeta {
         /// Line, from 1 on; 0 when the file as a whole is concerned.
         line: usize,
         /// Column, from 1 on.
         column: usize,
-        /// What is wrong there.
+        /// The fault there.
         what: String,
     },
     /// No bundle fits into so few bytes.
@@ -106,7 +106,7 @@ pub enum Error {
         path: PathBuf,
         /// Number of the batch in it, from 0 on.
         batch: u64,
-        /// What the encoder said.
+        /// The encoder's error.
         source: ArrowError,
     },
     /// Two bundles cannot be put on one clock.
@@ -158,12 +158,11 @@ impl Error {
     }
 }
 
-/// What is wrong with a bundle that opens all the same: what was whole is given, and this says
-/// what was not.
+/// A fault of a bundle that still opens: its whole parts are given, and this names the others.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Problem {
-    /// A file is not there; what it held is unknown.
+    /// A file is missing; its content is unknown.
     #[error("{part}: missing")]
     Missing {
         /// The file.
@@ -191,30 +190,30 @@ pub enum Problem {
     Truncated {
         /// The file.
         part: Part,
-        /// Where the incomplete batch begins.
+        /// Start of the incomplete batch.
         at_byte: u64,
         /// Whole batches before it.
         batches: u64,
         /// Rows in them.
         rows: u64,
     },
-    /// The bytes are not what the format says; nothing from here on is used.
+    /// The bytes are not of the format; the bytes from here on are not used.
     #[error(
         "{part}: damaged at byte {at_byte} (whole batches before: {batches}, rows: {rows}): expected {expected}"
     )]
     Damaged {
         /// The file.
         part: Part,
-        /// Where the damaged message begins.
+        /// Start of the damaged message.
         at_byte: u64,
         /// Whole batches before it.
         batches: u64,
         /// Rows in them.
         rows: u64,
-        /// What should have been there.
+        /// The expected content.
         expected: String,
     },
-    /// A batch is not what was written: its rows are left out, and count as missed.
+    /// A batch differs from the written one: its rows are left out, and count as missed.
     #[error(
         "{part}: batch {batch}, at byte {at_byte}, is damaged: {} left out: expected {expected}",
         counted(*rows, "row")
@@ -224,11 +223,11 @@ pub enum Problem {
         part: Part,
         /// Number of the batch in the file, from 0 on; the batch 0 is empty.
         batch: u64,
-        /// Where it begins.
+        /// Start of the batch.
         at_byte: u64,
-        /// Rows that it had, with those of batches directly behind it of which the same is true.
+        /// Rows that it had, with those of damaged batches directly behind it.
         rows: u64,
-        /// What should have been there.
+        /// The expected content.
         expected: String,
     },
     /// By the seal of the next batch, rows were written that are not in the file; they count as missed.
@@ -236,9 +235,9 @@ pub enum Problem {
     MissingRows {
         /// The file.
         part: Part,
-        /// Where the next batch begins.
+        /// Start of the next batch.
         at_byte: u64,
-        /// How many.
+        /// Number of rows.
         rows: u64,
     },
     /// By its seal, a batch has rows that were before it, or that were missing before it.
@@ -251,7 +250,7 @@ pub enum Problem {
         part: Part,
         /// Number of the batch in the file, from 0 on.
         batch: u64,
-        /// Where it begins.
+        /// Start of the batch.
         at_byte: u64,
         /// Rows that it has.
         rows: u64,
@@ -261,7 +260,7 @@ pub enum Problem {
     MoreRepeated {
         /// The file.
         part: Part,
-        /// How many.
+        /// Number of batches.
         batches: u64,
     },
     /// Further batches are damaged or missing; their rows count as missed.
@@ -269,7 +268,7 @@ pub enum Problem {
     MoreDamaged {
         /// The file.
         part: Part,
-        /// How many.
+        /// Number of batches.
         batches: u64,
         /// Rows that they had.
         rows: u64,
@@ -279,23 +278,23 @@ pub enum Problem {
     Trailing {
         /// The file.
         part: Part,
-        /// Where they begin.
+        /// Start of these bytes.
         at_byte: u64,
-        /// How many.
+        /// Number of bytes.
         bytes: u64,
     },
     /// `meta.json` cannot be read: host, clock and loss are unknown.
     #[error("meta.json: {what}")]
     BadMeta {
-        /// What is wrong, and where.
+        /// The fault, and its place.
         what: String,
     },
-    /// `meta.json` is not what was written, as its checksum tells.
+    /// `meta.json` differs from the written one, by its checksum.
     #[error(
         "meta.json: damaged: expected {expected}: host, clock, hooks or loss may be other than it says"
     )]
     DamagedMeta {
-        /// What should have been there.
+        /// The expected content.
         expected: String,
     },
     /// Rows of `flows.arrows` make no sense (an address, a protocol) and were skipped.
@@ -306,17 +305,17 @@ pub enum Problem {
     BadRows {
         /// The file.
         part: Part,
-        /// How many.
+        /// Number of rows.
         rows: u64,
         /// Number of the first, from 0 on.
         first_row: u64,
-        /// What the first should have had.
+        /// The expected content of the first.
         expected: String,
     },
     /// Records of kinds that this release does not know were skipped.
     #[error("records.arrows: {} of unknown kinds skipped", counted(*records, "record"))]
     UnknownKinds {
-        /// How many.
+        /// Number of records.
         records: u64,
     },
     /// Times go back further than the few microseconds between CPUs explain.
@@ -352,9 +351,9 @@ pub enum Problem {
         meta.total()
     )]
     LossDiffers {
-        /// As the loss records say.
+        /// By the loss records.
         records: LossCounts,
-        /// As `meta.json` says.
+        /// By `meta.json`.
         meta: LossCounts,
     },
     /// `meta.json` counts another number of records than there are.

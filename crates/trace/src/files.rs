@@ -21,7 +21,7 @@ pub(crate) enum Rows {
 }
 
 impl Rows {
-    /// How many are records.
+    /// Number of records in it.
     pub(crate) fn records(&self) -> u64 {
         match self {
             Self::Connections(_) => 0,
@@ -44,8 +44,8 @@ pub(crate) struct Files {
     record_schema: SchemaRef,
     flows: StreamFile,
     flow_schema: SchemaRef,
-    /// Why a batch of either could not be written. Both end there: a later one that fits would leave a hole
-    /// before it that no reader could see.
+    /// Error of a batch of either that could not be written. Both end there: a later one that fits would
+    /// leave a hole before it that no reader could see.
     refused: Option<Error>,
 }
 
@@ -54,7 +54,7 @@ impl Files {
     pub(crate) fn create(folder: &Folder) -> Result<Self, Error> {
         let record_schema = SchemaRef::new(format::record_schema());
         let flow_schema = SchemaRef::new(format::flow_schema());
-        // The records come first: by them the folder is known as a bundle if this is cut short.
+        // The file of the records is first: it identifies the folder as a bundle if this is cut short.
         let records = StreamFile::create(folder, Part::Records, &record_schema)?;
         let flows = StreamFile::create(folder, Part::Flows, &flow_schema)?;
         Ok(Self { records, record_schema, flows, flow_schema, refused: None })

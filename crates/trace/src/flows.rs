@@ -1,4 +1,4 @@
-//! Reading `flows.arrows`: what was known of each connection.
+//! Reading `flows.arrows`: the descriptions of the connections.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Seek};
@@ -15,7 +15,7 @@ use crate::stream::Stream;
 
 /// Reads the connections of a bundle; a later row of the same connection replaces the earlier one.
 ///
-/// At the end of a file that is still being written, ask again later for what was added.
+/// At the end of a file that is still being written, a later call gives the rows added since.
 #[derive(Debug)]
 pub struct ConnectionReader<R> {
     stream: Stream<R>,
@@ -64,7 +64,7 @@ impl<R: Read + Seek> ConnectionReader<R> {
         self.stream.is_ended()
     }
 
-    /// What was wrong so far; a clean file has nothing.
+    /// Problems so far; empty for a clean file.
     pub fn problems(&self) -> Vec<Problem> {
         let bad_rows = self.first_bad.as_ref().map(|(first_row, expected)| Problem::BadRows {
             part: Part::Flows,
@@ -200,14 +200,14 @@ impl<'a> Texts<'a> {
 /// be named by many rows, a short file could ask for any amount of memory.
 fn offsets(body: &[u8], range: Range<usize>, rows: usize) -> Result<&[[u8; 4]], String> {
     let all = chunks::<4>(body, range);
-    // Without rows there may be no offsets at all.
+    // Without rows the column may have no offsets.
     let offsets = &all[..all.len().min(rows + 1)];
     let ascend = offsets.is_sorted_by_key(|bytes| i32::from_le_bytes(*bytes));
     let starts_inside = offsets.first().is_none_or(|bytes| i32::from_le_bytes(*bytes) >= 0);
     if ascend && starts_inside { Ok(offsets) } else { Err("offsets in ascending order".into()) }
 }
 
-/// What belongs to `row`, by the offsets of its column.
+/// The range of `row`, by the offsets of its column.
 fn span(offsets: &[[u8; 4]], row: usize) -> Result<Range<usize>, String> {
     let bound = |row: usize| usize::try_from(i32::from_le_bytes(*offsets.get(row)?)).ok();
     match (bound(row), bound(row + 1)) {

@@ -215,7 +215,7 @@ impl Folder {
     }
 }
 
-/// What no two files have in common while both are there.
+/// Identity of a file: no two files have the same while both exist.
 fn place(found: &rustix::fs::Stat) -> (u64, u64) {
     (found.st_dev, found.st_ino)
 }

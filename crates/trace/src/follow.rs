@@ -15,10 +15,10 @@ use crate::format::Part;
 use crate::meta::Meta;
 use crate::records::RecordReader;
 
-/// Reads what a bundle has, and then what is added to it.
+/// Reads the content of a bundle, and then the batches added to it.
 ///
-/// Nothing here sleeps: the caller decides how often it asks. A bundle whose writer was killed
-/// never completes, and looks like one whose writer has nothing to write.
+/// Nothing here sleeps: the caller decides the rate of its polls. A bundle whose writer was
+/// killed never completes, and looks like one whose writer is idle.
 #[derive(Debug)]
 pub struct Follower {
     dir: PathBuf,
@@ -54,8 +54,9 @@ impl Follower {
         Ok(follower)
     }
 
-    /// The next whole batch that was not given before; `None` without one by now. What the
-    /// file had of connections when the batch was found is in [`Follower::connections`].
+    /// The next whole batch that was not given before; `None` without one by now.
+    /// [`Follower::connections`] has the connections that the file had when the batch was
+    /// found.
     ///
     /// # Errors
     ///
@@ -93,16 +94,16 @@ impl Follower {
         self.records.as_ref().map_or(0, RecordReader::unknown_kinds)
     }
 
-    /// Whether all was read and nothing will follow: both streams ended, and `meta.json` says that
-    /// the recording is complete.
+    /// Whether all was read and no batch will follow: both streams ended, and the recording is
+    /// complete by `meta.json`.
     pub fn is_complete(&self) -> bool {
         let ended = self.records.as_ref().is_some_and(RecordReader::is_ended)
             && self.connections.as_ref().is_some_and(ConnectionReader::is_ended);
         ended && self.meta().is_some_and(|meta| meta.complete)
     }
 
-    /// What is wrong as of the last poll. While the recording goes on, files that are missing, not
-    /// finished or end inside a batch are no cause for alarm.
+    /// Problems as of the last poll. While the recording goes on, files that are missing, not
+    /// finished or end inside a batch are normal.
     pub fn problems(&self) -> Vec<Problem> {
         let missing = |part| Some(Problem::Missing { part });
         let records = match &self.records {

@@ -1,8 +1,8 @@
-//! What the files of a bundle are called and which columns they have.
+//! Names of the files of a bundle, and their columns.
 //!
-//! One place says it: writer, readers and checker all take names and types from here, and
-//! `docs/reference/bundle.md` describes the same. A later version of the same format may add
-//! columns behind these; a reader skips them.
+//! They are defined once: writer, readers and checker all take names and types from here,
+//! and `docs/reference/bundle.md` describes the same. A later version of the same format may
+//! add columns behind these; a reader skips them.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -20,11 +20,11 @@ pub(crate) const SEALED_VERSION: u32 = 2;
 /// Records in a full batch of `records.arrows`.
 pub const BATCH_RECORDS: usize = 65_536;
 
-/// How far the time of a record that is [in order](sockscope_record::Record::is_in_order) may lie before the latest time so
-/// far, in nanoseconds.
+/// Largest step back of the time of a record that is [in order](sockscope_record::Record::is_in_order), from the
+/// latest time so far, in nanoseconds.
 ///
-/// A probe reads the clock before it gets its place in the ring, and may be interrupted, or its
-/// virtual CPU stopped, in between. More than this is not explained by that.
+/// A probe reads the clock before it gets its place in the ring, and may be interrupted, or its virtual CPU stopped,
+/// in between. That does not explain a larger step.
 pub const TIME_STEP_BACK_NS_MAX: u64 = 100_000_000;
 
 /// Longest message header that a reader accepts, in bytes. Ours have below 3,000.
@@ -33,7 +33,7 @@ pub(crate) const HEADER_BYTES_MAX: u64 = 1 << 20;
 /// Longest message header that is looked for behind a damaged one, in bytes.
 pub(crate) const SEALED_HEADER_BYTES_MAX: u64 = 1 << 13;
 
-/// Longest message body that a reader accepts, in bytes: bounds what one batch can allocate. A
+/// Longest message body that a reader accepts, in bytes: bounds the memory of one batch. A
 /// full batch of ours has 3 MB.
 pub(crate) const BODY_BYTES_MAX: u64 = 1 << 28;
 
@@ -52,7 +52,7 @@ const KINDS_KEY: &str = "sockscope.kinds";
 /// Key of the clock's description in the schema metadata.
 const CLOCK_KEY: &str = "sockscope.clock";
 
-/// Where a bundle's `meta.json` is written before it is renamed; a kill may leave it there.
+/// Name of a bundle's `meta.json` until it is complete and renamed; a kill may leave this file.
 pub const META_UNFINISHED: &str = ".meta.json.new";
 
 /// A file of a bundle.
@@ -108,7 +108,7 @@ pub(crate) fn record_schema() -> Schema {
     with_metadata(columns.map(|(name, data_type)| Field::new(name, data_type, false)).to_vec())
 }
 
-/// Columns of `flows.arrows`: one row is what was known of a connection at one moment.
+/// Columns of `flows.arrows`: one row is the description of a connection at one moment.
 pub(crate) fn flow_schema() -> Schema {
     with_metadata(vec![
         Field::new("connection", DataType::UInt32, false),

@@ -1,9 +1,10 @@
-//! What a kernel's probes and a protocol's own engine recorded of the same sockets as one bundle.
+//! Recordings of the same sockets by a kernel's probes and by a protocol's own engine, as one
+//! bundle.
 //!
 //! A protocol above UDP has queues that no kernel sees. Its engine records points 1, 2, 7 and 8; the
 //! kernel's probes record the datagrams. Here the engine's points take the place of those that the
 //! kernel derived from the system calls, and 3 to 6 stay. Both count octets of datagrams from 0 on,
-//! each by what it saw itself: so datagrams are paired by time. The engine's point 2 lies before the
+//! each by its own records: so datagrams are paired by time. The engine's point 2 lies before the
 //! send call in which the kernel saw the datagram, and the point 2 after it behind; its point 7 lies
 //! behind the receive call, and the point 7 before it before. Both read `CLOCK_MONOTONIC`.
 
@@ -26,7 +27,7 @@ use crate::writer::BundleWriter;
 /// Records handed to the writer at a time.
 const OUTPUT_RECORDS: usize = 4096;
 
-/// Which end of a datagram's way is concerned.
+/// End of a datagram's path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 enum End {
     Send,
@@ -43,13 +44,14 @@ struct Datagram {
 
 type Datagrams = BTreeMap<(FlowId, End), Vec<Datagram>>;
 
-/// Writes to what `create` makes the kernel's bundle with the points of an `engine` on the same host.
+/// Writes the kernel's bundle with the points of an `engine` on the same host to the bundle that `create`
+/// makes.
 ///
 /// # Errors
 ///
 /// [`Error::OtherHost`] when the two are not of one host, and as [`BundleWriter`] and [`crate::RecordReader`].
 ///
-/// `checked` has what was found in the two, the engine's first if `engine_is_first`.
+/// `checked` has the results of both checks, the engine's first if `engine_is_first`.
 pub(crate) fn join<E: From<Error>>(
     [kernel, engine]: [&Bundle; 2],
     checked: [Checked; 2],
@@ -142,8 +144,8 @@ impl<'k> KernelRows<'k> {
         Self { kernel, by_ends }
     }
 
-    /// Of the rows with the ends of `own`, as ports are used again, the one that opened nearest to it, and
-    /// whether it has them the other way round.
+    /// The row with the ends of `own` that opened nearest to it, as ports are used again, and whether it
+    /// has them swapped.
     fn nearest(&self, own: &Connection) -> Option<(ConnectionId, bool)> {
         let found = self.by_ends.get(&(place(own.client), place(own.server)))?;
         let (_, index) = found.nearest(own.opened_ns)?;
@@ -208,12 +210,12 @@ impl Datagram {
     }
 }
 
-/// Which datagram of the engine is which of the kernel's.
+/// Datagrams of the engine with their counterparts of the kernel.
 #[derive(Debug, Default)]
 struct Pairs {
     /// The kernel's position of each of the engine's.
     places: HashMap<(FlowId, End, u64), u64>,
-    /// What of the kernel's is replaced.
+    /// The kernel's datagrams that are replaced.
     replaced: HashSet<(FlowId, End, u64)>,
     /// Datagrams of the engine that the kernel's bundle lacks.
     alone: u64,
@@ -250,13 +252,13 @@ impl Pairs {
     }
 }
 
-/// Whether the record says of a datagram that it has left the receive queue by then: not when, nor that
-/// it was read.
+/// Whether the record shows that a datagram has left the receive queue by then, without its time and
+/// its cause.
 fn is_gone(record: &Record) -> bool {
     record.kind == Kind::ReceiveDequeue && record.is_marked(marks::DERIVED)
 }
 
-/// The end at which an engine records what this record tells.
+/// The end at which an engine records the event of this record.
 fn end_of(record: &Record) -> Option<End> {
     match record.kind {
         _ if is_gone(record) => None,
@@ -334,7 +336,7 @@ fn meta(kernel: &Bundle, engine: &Bundle, connections: u64, pairs: &Pairs) -> Me
     meta
 }
 
-/// Which of two bundles is an engine's, if exactly one is: the kernel's comes first.
+/// The kernel's and the engine's bundle of two, if exactly one is an engine's.
 pub(crate) fn kernel_and_engine<'b>(
     first: &'b Bundle,
     second: &'b Bundle,

@@ -1,4 +1,4 @@
-//! Where the columns of a batch lie in its body, checked before use.
+//! Places of the columns of a batch in its body, checked before use.
 
 use std::ops::Range;
 
@@ -16,12 +16,12 @@ pub(crate) struct BatchLayout {
     pub(crate) rows: usize,
     /// Rows and nulls of each column, nested ones after their parent.
     nodes: Vec<(usize, usize)>,
-    /// Byte ranges: for each column its validity, then what its type needs.
+    /// Byte ranges: for each column its validity, then the buffers of its type.
     buffers: Vec<Range<usize>>,
 }
 
 impl BatchLayout {
-    /// Reads it from a batch's header; an error says what was expected.
+    /// Reads it from a batch's header; an error has the expected content.
     pub(crate) fn new(message: &Message<'_>, body_bytes: u64) -> Result<Self, String> {
         let batch = message.header_as_record_batch().ok_or("a batch of rows")?;
         if batch.compression().is_some() {
@@ -100,7 +100,7 @@ impl<'a> Cursor<'a> {
         self.values(if rows == 0 { 0 } else { (rows + 1) * 4 })
     }
 
-    /// A column of structures: how many rows it has. Its members are the columns that follow.
+    /// A column of structures: its number of rows. Its members are the columns that follow.
     pub(crate) fn structures(&mut self) -> Result<usize, String> {
         let (rows, _) = self.layout.nodes.get(self.node).copied().ok_or("more columns")?;
         self.without_nulls(rows)?;

@@ -1,18 +1,16 @@
-//! The trace bundle: a folder with what was observed, and what is true of the recording.
+//! The trace bundle: a folder with the records, and the facts of the recording.
 //!
 //! `records.arrows` and `flows.arrows` are Arrow IPC *streams*: they only grow, whole batch by
-//! whole batch, so that a bundle whose writer was killed opens to its last whole batch.
-//! `meta.json` says host, kernel, clock, hooks, loss and cost. `docs/reference/bundle.md` describes
-//! the format.
+//! whole batch, so that a bundle whose writer was killed opens to its last whole batch. `meta.json`
+//! has host, kernel, clock, hooks, loss and cost. `docs/reference/bundle.md` describes the format.
 //!
-//! [`BundleWriter`] writes a bundle, [`Bundle`] opens one and gives what is whole with a list of
+//! [`BundleWriter`] writes a bundle, [`Bundle`] opens one and gives its whole parts with a list of
 //! [`Problem`]s; [`Follower`] reads one that still grows, [`check()`] holds one against itself, and
-//! [`merge()`] makes one of two hosts' bundles,
-//! or of a kernel's and a protocol engine's.
+//! [`merge()`] makes one of two hosts' bundles, or of a kernel's and a protocol engine's.
 //!
 //! Times are those of the records: nanoseconds of `CLOCK_MONOTONIC` of the recorded host, which
-//! [`Meta::clock`] relates to the time since 1970. Nothing here reads a clock or sleeps, and
-//! nothing that is read is trusted: hostile bytes give problems, not panics.
+//! [`Meta::clock`] relates to the time since 1970. Nothing here reads a clock or sleeps, and no
+//! input is trusted: hostile bytes give problems, not panics.
 
 mod append;
 mod bundle;

@@ -1,6 +1,6 @@
 //! The limit on the bytes of a bundle.
 //!
-//! Rows are held back before they are written, so that their bytes are known only later. Every bound here
+//! Rows are buffered before they are written, so that their bytes are known only later. Every bound here
 //! is therefore an upper bound: the files stay within it for any encoding of the rows.
 
 use std::collections::HashMap;
@@ -16,7 +16,7 @@ const META_BYTES: u64 = 128 << 10;
 const META_GROWTH_BYTES: u64 = 64 << 10;
 /// Bytes of a batch without its rows: a header below 3,000 bytes, and the padding of its buffers.
 const BATCH_BYTES: u64 = SEALED_HEADER_BYTES_MAX;
-/// Of each stream, the batch that is held back, and the one that ends the file.
+/// Of each stream, the buffered batch, and the one that ends the file.
 const OPEN_BATCHES_BYTES: u64 = 4 * BATCH_BYTES;
 /// Bytes of both schemas, and of some rows.
 const CONTENT_BYTES_MIN: u64 = 64 << 10;
@@ -26,8 +26,7 @@ const CONNECTION_BYTES: u64 = 192;
 /// Bytes of a process of such a row without its name.
 const PROCESS_BYTES: u64 = 32;
 
-/// Bytes of a record in a bundle, at most: its columns, each of which may have a bit more for whether there is a
-/// value.
+/// Bytes of a record in a bundle, at most: its columns, each with one more bit if its values are optional.
 pub const RECORD_BYTES_MAX: u64 = {
     let (mut bytes, mut column) = (0, 0);
     while column < RECORD_WIDTHS.len() {
@@ -42,7 +41,7 @@ pub const RECORD_BYTES_MAX: u64 = {
 pub struct SizeLimit {
     /// Of both streams with their ends.
     streams_bytes: u64,
-    /// Of `meta.json`, of which two are there while one replaces the other.
+    /// Of `meta.json`: two exist while one replaces the other.
     meta_bytes: u64,
 }
 
@@ -74,11 +73,11 @@ impl SizeLimit {
     }
 }
 
-/// How much of a limit is used, and by what.
+/// Use of a limit, with the bytes of buffered rows and of open connections.
 #[derive(Debug)]
 pub(crate) struct Usage {
     limit: SizeLimit,
-    /// Bytes of the rows of connections that are held back.
+    /// Bytes of the buffered rows of connections.
     held_bytes: u64,
     /// Connections that are open, each with the bytes that its last row may need.
     open: HashMap<ConnectionId, u64>,
@@ -116,7 +115,7 @@ impl Usage {
         &records[..taken]
     }
 
-    /// Whether a connection's row fits in addition to `held` records and `written` bytes; it is then held back.
+    /// Whether a connection's row fits in addition to `held` records and `written` bytes; it is then buffered.
     /// Room is kept for the last row of each connection that is open.
     pub(crate) fn admits(&mut self, row: &Connection, held: usize, written: u64) -> bool {
         let bytes = connection_bytes_max(row);
@@ -144,7 +143,7 @@ impl Usage {
         debug_assert!(!self.open.is_empty() || self.open_bytes == 0);
     }
 
-    /// The rows of connections that were held back are written.
+    /// The buffered rows of connections are written.
     pub(crate) fn connections_written(&mut self) {
         self.held_bytes = 0;
     }
@@ -165,7 +164,7 @@ pub(crate) fn connections_bytes(rows: &[Connection]) -> u64 {
     BATCH_BYTES + rows.iter().map(connection_bytes_max).sum::<u64>()
 }
 
-/// The bytes of a batch of so many records, at most.
+/// The bytes of a batch of `records` records, at most.
 pub(crate) fn records_bytes(records: usize) -> u64 {
     BATCH_BYTES + records as u64 * RECORD_BYTES_MAX
 }

@@ -1,9 +1,9 @@
 //! Two hosts' bundles of the same traffic as one.
 //!
 //! Each host's records carry that host's monotonic clock. The clock snapshots of `meta.json` relate
-//! it to real time, so the times of the host that booted later are shifted by the difference of
-//! the boot times, and never become negative. How far the two hosts' real-time clocks differ is
-//! in no bundle: the notes of the result say so, with what the snapshots do tell.
+//! it to real time. So the times of the host that booted later are shifted by the difference of the
+//! boot times, and never become negative. The difference of the two hosts' real-time clocks is in
+//! no bundle: the notes of the result say so, with the facts that the snapshots prove.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -26,22 +26,20 @@ use crate::writer::BundleWriter;
 /// Records handed to the writer at a time.
 const OUTPUT_RECORDS: usize = 4096;
 
-/// Writes to folder `out` one bundle with all that `first` and `second` hold.
+/// Writes to folder `out` one bundle with the content of `first` and `second`.
 ///
-/// Connections of both are matched by protocol and addresses, those that opened closest together
-/// first; a connection within one host has no counterpart. Ids are new. CPU, thread and process
-/// numbers stay those of their own host. Records come in time order as far as each bundle has them
-/// so.
+/// Connections of both are matched by protocol and addresses, those that opened closest together first; a
+/// connection within one host has no counterpart. Ids are new. CPU, thread and process numbers stay those
+/// of their own host. Records are in time order as far as each bundle has them so.
 ///
 /// When one of the two is a protocol engine's ([`Meta::source`](crate::Meta)), both are of one host: the
 /// engine's points 1, 2, 7 and 8 take the place of the kernel's, datagram by datagram. Two engines of one
-/// host give what they saw of loopback, one from each end: one connection where both counted the same
+/// host give their records of loopback, one from each end: one connection where both counted the same
 /// octets, else two.
 ///
 /// # Errors
 ///
-/// [`Error::NoClock`] when a bundle has no clock snapshot, and as [`BundleWriter`] and
-/// [`RecordReader`].
+/// [`Error::NoClock`] when a bundle has no clock snapshot, and as [`BundleWriter`] and [`RecordReader`].
 pub fn merge(first: &Bundle, second: &Bundle, out: impl AsRef<Path>) -> Result<Merged, Error> {
     merge_into(first, second, |meta| BundleWriter::create(out, meta))
 }
@@ -50,7 +48,7 @@ pub fn merge(first: &Bundle, second: &Bundle, out: impl AsRef<Path>) -> Result<M
 ///
 /// # Errors
 ///
-/// As [`merge`], and whatever `create` says.
+/// As [`merge`], and those of `create`.
 pub fn merge_into<E: From<Error>>(
     first: &Bundle,
     second: &Bundle,

@@ -1,7 +1,7 @@
-//! How many octets each end of an engine's flows counted.
+//! Octets that each end of an engine's flows counted.
 //!
-//! Engines number octets by counting: what was sent at one end, what arrived at the other. The two are
-//! the same positions only where every packet that one end counted arrived at the other, and was counted
+//! Engines number octets by counting: sent ones at one end, arrived ones at the other. The two are the
+//! same positions only where every packet that one end counted arrived at the other, and was counted
 //! there.
 
 use std::collections::HashMap;
@@ -11,7 +11,7 @@ use sockscope_record::{Connection, Direction, FlowId, Kind};
 use crate::bundle::Bundle;
 use crate::error::Error;
 
-/// What one engine counted, by flow.
+/// Octets that one engine counted, by flow.
 #[derive(Debug, Default)]
 pub(crate) struct Counts(HashMap<FlowId, Octets>);
 
@@ -49,7 +49,7 @@ impl Counts {
     }
 }
 
-/// Whether what each end of a connection sent arrived at the other end, all of it; the rows are those of
+/// Whether all octets that each end of a connection sent arrived at the other end; the rows are those of
 /// the two bundles.
 pub(crate) fn agree(counts: &[Counts; 2], first: &Connection, second: &Connection) -> bool {
     let is_swapped = first.client != second.client;

@@ -9,12 +9,12 @@ use crate::check::Checked;
 use crate::error::Error;
 use crate::meta::{ClockSnapshot, Hook, Interface, Machine, Meta, Source};
 
-/// How the clocks of two bundles become one: that of the host that booted first.
+/// Shift of the clocks of two bundles to one: that of the host that booted first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Shift {
-    /// What to add to the times of each bundle, in nanoseconds; at least one is 0.
+    /// Nanoseconds to add to the times of each bundle; at least one is 0.
     pub(crate) by_ns: [u64; 2],
-    /// How far real time moved against monotonic time within the recordings, both together.
+    /// Drift of real time against monotonic time within the recordings, both together.
     pub(crate) moved_ns: u64,
 }
 
@@ -106,8 +106,8 @@ pub(crate) fn merged_meta(
     meta
 }
 
-/// The names on which both agree: records of either kernel carry the numbers, and nothing tells them
-/// apart where these differ.
+/// The names on which both agree: records of either kernel carry the numbers, and are ambiguous
+/// where the names differ.
 fn reasons_of_both(a: &Meta, b: &Meta) -> BTreeMap<u32, String> {
     let agree = |(number, name): &(&u32, &String)| b.drop_reasons.get(number) == Some(name);
     a.drop_reasons.iter().filter(agree).map(|(number, name)| (*number, name.clone())).collect()
@@ -129,7 +129,7 @@ fn add_host(meta: &mut Meta, name: &str, bundle: &Bundle) {
     meta.notes.extend(of.notes.iter().map(|note| format!("{name}: {note}")));
 }
 
-/// What is wrong with one bundle, with a name for it.
+/// Adds the problems of one bundle to the notes, with a name for it.
 pub(crate) fn add_problems(meta: &mut Meta, name: &str, checked: &Checked) {
     meta.notes.extend(checked.problems.iter().map(|problem| format!("{name}: {problem}")));
 }
@@ -146,7 +146,7 @@ fn clock_note(names: &[String; 2], base: usize, shift: &Shift) -> String {
     )
 }
 
-/// Names that tell the hosts apart.
+/// Names that distinguish the hosts.
 fn names(first: &Bundle, second: &Bundle) -> [String; 2] {
     if are_engines_of_one_host(first, second) {
         return [first, second].map(|bundle| bundle.meta().pick.clone());

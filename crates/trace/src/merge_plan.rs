@@ -1,4 +1,4 @@
-//! Which connections of two hosts are the same, and what each is called in the merged bundle.
+//! Pairs of the same connection on two hosts, and the id of each in the merged bundle.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::SocketAddr;
@@ -8,7 +8,7 @@ use sockscope_record::{Connection, ConnectionId, Process, Protocol, Side};
 use crate::merge_counts::{Counts, agree};
 use crate::openings::Openings;
 
-/// Where a connection of an input went.
+/// Place of an input's connection in the result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Place {
     /// Its new number.
@@ -17,23 +17,24 @@ pub(crate) struct Place {
     pub(crate) is_swapped: bool,
 }
 
-/// The connections of the result, and where those of each input went.
+/// The connections of the result, and the places of those of each input.
 #[derive(Debug)]
 pub(crate) struct Plan {
     /// In order of opening, numbered from 1 on, with times of the common clock.
     pub(crate) connections: Vec<Connection>,
     /// For each input, by its own numbers.
     pub(crate) places: [HashMap<ConnectionId, Place>; 2],
-    /// How many are made of one of each.
+    /// Number of connections made of one of each.
     pub(crate) matched: u64,
-    /// How many stay one of each, because what one end sent is not what arrived at the other.
+    /// Number of pairs that stay separate, because the octets sent at one end differ from those that arrived
+    /// at the other.
     pub(crate) unequal: u64,
-    /// What was added to the times of each input, in nanoseconds.
+    /// Nanoseconds added to the times of each input.
     pub(crate) shift_ns: [u64; 2],
 }
 
 impl Plan {
-    /// Matches the connections of two hosts, or of the two ends of loopback, of which engines gave
+    /// Matches the connections of two hosts, or of the two ends of loopback, with the engines'
     /// `counts`.
     pub(crate) fn new(
         [first, second]: [&[Connection]; 2],
@@ -103,7 +104,7 @@ impl Joined {
         Self { connection: row.clone(), first: None, second: Some((row.id, false)) }
     }
 
-    /// A host that saw the handshake knows who opened; else the first host's view is kept.
+    /// A host that saw the handshake knows the client; else the first host's view is kept.
     fn both(first: &Connection, second: &Connection) -> Self {
         let is_swapped = first.client != second.client;
         let second_knows = first.preexisting && !second.preexisting;
@@ -129,7 +130,7 @@ impl Joined {
     }
 }
 
-/// What both hosts agree on: the addresses, whichever side each takes for the client.
+/// The part on which both hosts agree: the addresses, without the sides.
 type Key = (Protocol, SocketAddr, SocketAddr);
 
 /// For connections of `second`, by index, the index of the same one in `first`.
@@ -159,11 +160,11 @@ fn partners(
     partners
 }
 
-/// How many values [`ends_with_processes`] has.
+/// Number of values of [`ends_with_processes`].
 const ENDS_WITH_PROCESSES: usize = 4;
 
-/// At which ends of a connection the row has processes: bit 0 is the end with the lower address. Rows of one
-/// connection have no end in common: two clients between the same addresses are two connections.
+/// The ends of a connection at which the row has processes: bit 0 is the end with the lower address. Rows of
+/// one connection have no end in common: two clients between the same addresses are two connections.
 fn ends_with_processes(row: &Connection) -> usize {
     let low = if row.client <= row.server { Side::Client } else { Side::Server };
     let bits = row.processes.iter().map(|process| if process.side == low { 1 } else { 2 });

@@ -2,7 +2,7 @@
 
 use crate::error::Problem;
 
-/// What a merge did.
+/// Result of a merge.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Merged {
     /// Connections seen by both hosts, now one each.
@@ -11,12 +11,11 @@ pub struct Merged {
     pub connections: u64,
     /// Records in all.
     pub records: u64,
-    /// What was added to the times of the first and of the second bundle, in nanoseconds; one of
-    /// them is 0.
+    /// Nanoseconds added to the times of the first and of the second bundle; one of them is 0.
     pub shift_ns: [u64; 2],
-    /// How far the real-time clocks moved against the monotonic ones within the recordings, both
+    /// Drift of the real-time clocks against the monotonic ones within the recordings, both
     /// together, in nanoseconds: a lower bound of the error between the two hosts' times.
     pub clock_moved_ns: u64,
-    /// What is wrong with the first and with the second bundle; the notes of the result say it too.
+    /// Problems of the first and of the second bundle; the notes of the result have them too.
     pub problems: [Vec<Problem>; 2],
 }

@@ -1,4 +1,4 @@
-//! `meta.json`: what is true of the recording as a whole.
+//! `meta.json`: the facts of the recording as a whole.
 //!
 //! Every field has a default and unknown fields are ignored, so that bundles of older and newer
 //! releases of the same format version open. Names in JSON are those of the fields here.
@@ -128,7 +128,7 @@ pub struct ClockSnapshot {
 }
 
 impl ClockSnapshot {
-    /// What to add to a time of the trace to get the time since 1970, in nanoseconds.
+    /// Nanoseconds to add to a time of the trace to get the time since 1970.
     pub fn offset_ns(self) -> i128 {
         i128::from(self.realtime_ns) - i128::from(self.monotonic_ns)
     }
@@ -193,7 +193,7 @@ pub struct Interface {
 }
 
 impl Default for Meta {
-    /// An incomplete recording of which nothing is known.
+    /// An incomplete recording without any known facts.
     fn default() -> Self {
         Self {
             format_version: FORMAT_VERSION,

@@ -1,16 +1,16 @@
-//! `meta.json` as bytes: read whatever release wrote it, written with its seal.
+//! `meta.json` as bytes: read from any release, written with its seal.
 
 use crate::error::Error;
 use crate::meta::Meta;
 use crate::{compat, meta_seal};
 
 impl Meta {
-    /// Reads the bytes of a `meta.json`, whatever its checksum: [`crate::Bundle::open`] looks at that.
+    /// Reads the bytes of a `meta.json` without its checksum: [`crate::Bundle::open`] checks that.
     ///
     /// # Errors
     ///
-    /// [`Error::NewerVersion`] when a later release wrote it, [`Error::BadMeta`] when it is not
-    /// such a file.
+    /// [`Error::NewerVersion`] when a later release wrote it, [`Error::BadMeta`] when it is not such a
+    /// file.
     pub fn from_json(bytes: &[u8]) -> Result<Self, Error> {
         compat::meta(bytes)
     }

@@ -1,19 +1,19 @@
-//! How changed bytes of `meta.json` are noticed.
+//! The seal that detects changed bytes of `meta.json`.
 //!
-//! The first field, `sealed`, says that there is a checksum; the last, `crc32`, holds it: the CRC-32
-//! of the file (the polynomial of IEEE 802.3), in which its own eight digits count as zeros. Either
-//! of the two demands the other, so that no change of one place makes the file look like one of a
-//! release that wrote no checksum.
+//! The first field, `sealed`, announces a checksum; the last, `crc32`, holds it: the CRC-32 of the
+//! file (the polynomial of IEEE 802.3), in which its own eight digits count as zeros. Either of the
+//! two requires the other, so that no change of one place makes the file look like one of a release
+//! that wrote no checksum.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::meta::Meta;
 
-/// What stands for the checksum while it is computed.
+/// Digits in place of the checksum while it is computed.
 const NO_DIGITS: &str = "00000000";
 
-/// What stands before the digits.
+/// Bytes before the digits.
 const BEFORE_DIGITS: &[u8] = b"\"crc32\": \"";
 
 /// `meta.json`: the description of a recording between the two fields of its seal.
@@ -26,7 +26,7 @@ pub(crate) struct Sealed<'a> {
     crc32: &'static str,
 }
 
-/// The fields of the seal, whatever else there is.
+/// The fields of the seal; others are ignored.
 #[derive(Deserialize)]
 struct Fields {
     sealed: Option<Value>,
@@ -37,7 +37,7 @@ struct Fields {
 pub(crate) fn sealed(meta: &Meta) -> serde_json::Result<Vec<u8>> {
     let mut bytes = serde_json::to_vec_pretty(&Sealed { sealed: true, meta, crc32: NO_DIGITS })?;
     bytes.push(b'\n');
-    // The last field is the last place with its name, whatever the texts before it hold.
+    // The last field is the last place with its name, for any texts before it.
     if let Some(at) = digits_at(&bytes) {
         let digits = digits_of(&bytes, at);
         bytes[at..at + NO_DIGITS.len()].copy_from_slice(digits.as_bytes());
@@ -45,8 +45,8 @@ pub(crate) fn sealed(meta: &Meta) -> serde_json::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Whether the bytes of a `meta.json` are those that were written; an error says what was expected.
-/// A file without a seal gives none.
+/// Whether the bytes of a `meta.json` are the written ones; an error has the expected content. A
+/// file without a seal gives none.
 pub(crate) fn check(bytes: &[u8]) -> Result<(), String> {
     let fields: Fields =
         serde_json::from_slice(bytes).map_err(|error| format!("JSON ({error})"))?;
@@ -63,7 +63,7 @@ pub(crate) fn check(bytes: &[u8]) -> Result<(), String> {
     }
 }
 
-/// Where the digits of the checksum begin.
+/// Start of the digits of the checksum.
 fn digits_at(bytes: &[u8]) -> Option<usize> {
     let last = bytes.windows(BEFORE_DIGITS.len()).rposition(|place| place == BEFORE_DIGITS)?;
     let at = last + BEFORE_DIGITS.len();

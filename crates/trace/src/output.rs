@@ -1,7 +1,7 @@
-//! Where the rows of a bundle go: into its files at once, or by a thread that may wait for the disk.
+//! Output of a bundle's rows: into its files at once, or by a thread that may wait for the disk.
 //!
 //! A write waits where the disk is slow, and where the system has too much to write already: a recorder
-//! that waits meanwhile misses what its probes see. With a thread, rows wait in memory instead.
+//! that waits meanwhile misses records of its probes. With a thread, rows wait in memory instead.
 
 use std::fs::File;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,7 +27,7 @@ const WAITING_BYTES_MAX: u64 = 1 << 30;
 /// They take no more than this part of the machine's memory,
 const MEMORY_PART: u64 = 16;
 
-/// except that so many batches may always wait.
+/// except that this number of batches may always wait.
 const WAITING_BATCHES_MIN: u64 = 32;
 
 /// Memory of written batches that is kept to be filled again.
@@ -45,8 +45,8 @@ impl Output {
         Self { handles: files.handles(), files: Arc::new(Mutex::new(files)), thread: None }
     }
 
-    /// From here on a thread writes, with the priority of the one that calls this. As many batches may
-    /// wait for it as [`waiting_batches_max`] says.
+    /// From here on a thread writes, with the priority of the calling one. At most
+    /// [`waiting_batches_max`] batches wait for it.
     pub(crate) fn start_thread(&mut self) -> std::io::Result<()> {
         self.start_thread_behind(waiting_batches_max(memory_bytes()))
     }
@@ -77,7 +77,7 @@ impl Output {
         self.thread.as_ref().is_none_or(FileThread::has_room)
     }
 
-    /// Writes what was handed over, and the end marks.
+    /// Writes the rows handed over, and the end marks.
     pub(crate) fn finish(&mut self) -> Result<u64, Error> {
         self.end_thread()?;
         let mut files = self.files();
@@ -96,7 +96,7 @@ impl Output {
         done.map_or_else(|| self.files().rows(), |done| done.rows.load(Ordering::Acquire))
     }
 
-    /// Bytes in both files with what is queued for them, at most.
+    /// Bytes in both files, including the rows queued for them, at most.
     pub(crate) fn bytes_at_most(&self) -> u64 {
         self.thread.as_ref().map_or_else(|| self.files().bytes(), FileThread::bytes_at_most)
     }
@@ -107,7 +107,7 @@ impl Output {
     }
 
     fn files(&self) -> MutexGuard<'_, Files> {
-        // Whose thread panicked has panicked too, when it ended the thread.
+        // If the thread panicked, this one has panicked too, when it ended the thread.
         self.files.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -117,7 +117,7 @@ impl Output {
 }
 
 impl Drop for Output {
-    /// What was handed over is written, unless that fails.
+    /// The rows handed over are written, unless that fails.
     fn drop(&mut self) {
         let _ = self.end_thread();
     }
@@ -135,7 +135,7 @@ fn memory_bytes() -> u64 {
     system.totalram.saturating_mul(u64::from(system.mem_unit))
 }
 
-/// The thread, and what is queued for it.
+/// The thread, and the rows queued for it.
 struct FileThread {
     waiting_max: usize,
     rows: SyncSender<Rows>,
@@ -147,7 +147,7 @@ struct FileThread {
     thread: JoinHandle<Result<(), Error>>,
 }
 
-/// What the thread has written.
+/// Counts of the thread's writes.
 #[derive(Default)]
 struct Done {
     rows: AtomicU64,
@@ -206,7 +206,7 @@ impl FileThread {
     }
 
     fn bytes_at_most(&self) -> u64 {
-        // In this order: what is not counted as queued is in the bytes that are read then.
+        // In this order: rows that are not counted as queued are in the bytes that are read then.
         debug_assert!(self.done.bytes_max.load(Ordering::Acquire) <= self.sent_bytes_max);
         let on_its_way = self.sent_bytes_max - self.done.bytes_max.load(Ordering::Acquire);
         self.done.bytes.load(Ordering::Acquire) + on_its_way
@@ -251,7 +251,7 @@ mod tests {
         Folder::own(temporary.path()).unwrap()
     }
 
-    /// What the records' file has after these batches, written at once or by the thread.
+    /// Content of the records' file after these batches, written at once or by the thread.
     fn written(by_thread: bool) -> Vec<u8> {
         let temporary = tempfile::tempdir().unwrap();
         let mut output = Output::new(files(&folder(&temporary)));

@@ -1,7 +1,7 @@
 //! Reading `records.arrows` batch by batch.
 //!
-//! The rows of a damaged or missing batch are missed records. The reader says so as a probe does: by loss
-//! records at their place. It also says so of times that run backwards, as records within them have no known order.
+//! The rows of a damaged or missing batch are missed records. The reader reports them as a probe does: by loss
+//! records at their place. It also reports times that run backwards, as records within them have no known order.
 
 use std::io::{Read, Seek};
 use std::ops::Range;
@@ -13,7 +13,7 @@ use crate::error::{Error, Problem};
 use crate::format::{self, Part, TIME_STEP_BACK_NS_MAX};
 use crate::stream::Stream;
 
-/// How far a record's time may lie outside of what the batches before and after a damaged one span,
+/// Distance of a record's time outside of the span of the batches before and after a damaged one,
 /// in nanoseconds: rows are nearly in order of time, not strictly.
 const ORDER_SLACK_NS: u64 = 1_000_000;
 
@@ -29,7 +29,7 @@ pub struct RecordReader<R> {
     body: Vec<u8>,
     records: Vec<Record>,
     unknown_kinds: u64,
-    /// Rows of damaged batches of which loss records were given.
+    /// Rows of damaged batches that loss records have reported.
     told_rows: u64,
     /// Latest time so far of a record that is in order.
     latest_ns: u64,
@@ -60,20 +60,20 @@ impl<R: Read + Seek> RecordReader<R> {
         }
     }
 
-    /// The records of the next whole batch, without those of kinds that this release does not
-    /// know. `None` when there is no further whole batch: [`RecordReader::problem`] says why.
+    /// The records of the next whole batch, without those of kinds that this release does not know. `None` when
+    /// there is no further whole batch: [`RecordReader::problem`] has the cause.
     ///
-    /// Damaged batches are passed over, and so is a batch that comes again. In the place of damaged and of
-    /// missing batches stand records of kind [`Kind::Loss`] that are not in the file: one for events, which counts
-    /// the rows left out, and one for each point with a count of 0, because the points of these rows are unknown.
+    /// Damaged batches are passed over, and so is a repeated batch. In the place of damaged and of missing batches
+    /// stand records of kind [`Kind::Loss`] that are not in the file: one for events, which counts the rows left
+    /// out, and one for each point with a count of 0, because the points of these rows are unknown.
     ///
     /// Where times step back by more than [`TIME_STEP_BACK_NS_MAX`], a batch ends with such a record for each
     /// point, which covers the times that are there twice.
     ///
     /// # Errors
     ///
-    /// [`Error::Io`] when the source cannot be read, [`Error::NewerVersion`] when a later release
-    /// wrote it. Damage is not an error.
+    /// [`Error::Io`] when the source cannot be read, [`Error::NewerVersion`] when a later release wrote it. Damage
+    /// is not an error.
     pub fn next_batch(&mut self) -> Result<Option<&[Record]>, Error> {
         let Some(stream) = &mut self.stream else { return Ok(None) };
         let at_byte = stream.position();
@@ -99,7 +99,7 @@ impl<R: Read + Seek> RecordReader<R> {
         Ok((is_batch || missed_rows > 0).then_some(&self.records))
     }
 
-    /// Puts loss records before those of the batch.
+    /// Puts loss records before the records of the batch.
     fn tell_loss(&mut self, rows: u64) {
         self.told_rows += rows;
         let since_ns = self.latest_ns.saturating_sub(ORDER_SLACK_NS);
@@ -112,7 +112,7 @@ impl<R: Read + Seek> RecordReader<R> {
         self.records.splice(0..0, points.into_iter().chain([events]));
     }
 
-    /// Puts loss records behind those of the batch where their times are far before earlier ones.
+    /// Puts loss records behind the records of the batch if their times are far before earlier ones.
     fn tell_steps_back(&mut self) {
         let (mut since_ns, mut until_ns) = (u64::MAX, 0);
         for record in self.records.iter().filter(|record| record.is_in_order()) {
@@ -134,7 +134,7 @@ impl<R: Read + Seek> RecordReader<R> {
         &self.records
     }
 
-    /// Passes the next whole batch without decoding it: how many rows it has.
+    /// Passes the next whole batch without decoding it, and returns its number of rows.
     ///
     /// # Errors
     ///
@@ -155,7 +155,7 @@ impl<R: Read + Seek> RecordReader<R> {
         self.stream.as_ref().map_or(0, Stream::batches)
     }
 
-    /// Rows passed so far, those of unknown kinds included.
+    /// Rows passed so far, including those of unknown kinds.
     pub fn rows(&self) -> u64 {
         self.stream.as_ref().map_or(0, Stream::rows)
     }
@@ -175,7 +175,7 @@ impl<R: Read + Seek> RecordReader<R> {
         self.stream.as_ref().is_some_and(Stream::is_ended)
     }
 
-    /// Why there was no further batch; `None` for a clean end.
+    /// Problem that prevents a further batch; `None` for a clean end.
     pub fn problem(&self) -> Option<Problem> {
         match &self.stream {
             Some(stream) => stream.problem(),
@@ -183,7 +183,7 @@ impl<R: Read + Seek> RecordReader<R> {
         }
     }
 
-    /// What was wrong so far: damaged batches, then [`RecordReader::problem`].
+    /// Problems so far: damaged batches, then [`RecordReader::problem`].
     pub fn problems(&self) -> Vec<Problem> {
         match &self.stream {
             Some(stream) => stream.problems().collect(),
@@ -225,13 +225,13 @@ impl<R: Read + Seek> RecordReader<R> {
     }
 }
 
-/// Losses that say of each point that an unknown number of its records is missing between these times.
+/// Losses of an unknown number of records of each point between these times.
 fn of_each_point(since_ns: u64, until_ns: u64) -> [Record; 8] {
     let until = Record { at_ns: until_ns, ..Record::default() };
     Point::ALL.map(|point| until.with_loss(Loss::new(Some(point), 0, since_ns)))
 }
 
-/// The first `rows` numbers of `N` bytes; the layout has checked that there are so many.
+/// The first `rows` numbers of `N` bytes; the layout has checked their number.
 fn numbers<const N: usize>(bytes: &[u8], rows: usize) -> &[[u8; N]] {
     &bytes.as_chunks::<N>().0[..rows]
 }

@@ -1,11 +1,11 @@
-//! What every message of a bundle's streams carries so that changed bytes are noticed.
+//! The seal of every message of a bundle's streams, which detects changed bytes.
 //!
 //! The seal stands in the message's own metadata, where Arrow has room for keys and values, so that
 //! other readers of Arrow pass over it. It holds two CRC-32 (the polynomial of IEEE 802.3): one of
 //! the message's header, in which its own eight digits count as zeros, and one of its body. With a
 //! header that is whole, the place of the next message is known even if the body is not; where the
 //! header is damaged too, [`Seal::of`] recognises the next one that is whole, and `rows_before`
-//! says how many rows lie between.
+//! gives the number of rows between.
 
 use std::collections::VecDeque;
 use std::fmt::Display;
@@ -25,7 +25,7 @@ const BODY_KEY: &str = "sockscope.body_crc32";
 /// Key of the number of rows in the file before this message, in decimal digits.
 const ROWS_KEY: &str = "sockscope.rows_before";
 
-/// What stands for the header's CRC-32 while it is computed.
+/// Digits in place of the header's CRC-32 while it is computed.
 const NO_DIGITS: &str = "00000000";
 
 /// Before a message's header: a mark and the header's length.
@@ -45,7 +45,7 @@ pub(crate) struct Seal {
 
 impl Seal {
     /// The seal of a message with this header; `None` for one without, as format version 1 has
-    /// them. An error says what was expected.
+    /// them. An error has the expected content.
     pub(crate) fn of(header: &[u8], message: &Message<'_>) -> Result<Option<Self>, String> {
         let [digits, body, rows] = [HEADER_KEY, BODY_KEY, ROWS_KEY].map(|key| value(message, key));
         if digits.is_none() && body.is_none() && rows.is_none() {
@@ -66,7 +66,7 @@ impl Seal {
         }
     }
 
-    /// Whether `body` is what was written; an error says what was expected.
+    /// Whether `body` is as written; an error has the expected content.
     pub(crate) fn check_body(self, body: &[u8]) -> Result<(), String> {
         let computed = crc32fast::hash(body);
         if computed == self.body_crc {
@@ -177,7 +177,7 @@ fn value<'a>(message: &Message<'a>, key: &str) -> Option<&'a str> {
     entries.find(|entry| entry.key() == Some(key))?.value()
 }
 
-/// Where `text`, which is a part of `header`, begins in it.
+/// Offset of `text` in `header`, which contains it.
 fn place_in(header: &[u8], text: &str) -> usize {
     text.as_ptr() as usize - header.as_ptr() as usize
 }

@@ -1,10 +1,10 @@
 //! Reading an Arrow stream message by message, from untrusted bytes.
 //!
-//! Nothing is believed before it is checked against the file's length and the format's limits, so
-//! that hostile bytes neither panic nor allocate beyond one batch. A message counts when all of it
-//! is there; until then the position stays before it, so that a file that still grows can be asked
-//! again. A message that its seal shows to be damaged is passed over, and its rows are counted; so are rows that
-//! were written before a message, by its seal, and are not there. A message that comes again is passed over.
+//! No value is used before it is checked against the file's length and the format's limits, so that hostile
+//! bytes neither panic nor allocate beyond one batch. A message counts when all of it is there; until then the
+//! position stays before it, so that a file that still grows can be read again. A message that its seal shows to
+//! be damaged is passed over, and its rows are counted; so are rows that were written before a message, by its
+//! seal, and are not there. A repeated message is passed over.
 
 mod resync;
 mod search;
@@ -30,13 +30,13 @@ const CONTINUATION: [u8; 4] = [0xff; 4];
 /// Bytes before a message's header: continuation and header length.
 const PREFIX_BYTES: u64 = 8;
 
-/// Where a stream of batches has been read to.
+/// A stream of batches, read up to a position.
 #[derive(Debug)]
 pub(crate) struct Stream<R> {
     source: R,
     path: PathBuf,
     part: Part,
-    /// What the first message must say.
+    /// The required content of the first message.
     expected: Schema,
     schema_seen: bool,
     /// Each message has a seal; known once the schema is.
@@ -52,7 +52,7 @@ pub(crate) struct Stream<R> {
     search: Search,
 }
 
-/// What lies at the position.
+/// State of the bytes at the position.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum State {
     /// Not known yet, or the end of a file that may still grow.
@@ -66,8 +66,8 @@ enum State {
 }
 
 impl State {
-    /// What was expected, where the bytes at the position may be damaged ones with whole messages
-    /// behind them.
+    /// The expected content, where the bytes at the position may be damaged ones with whole
+    /// messages behind them.
     fn suspicion(&self) -> Option<String> {
         match self {
             Self::Cut => Some("a message that ends inside the file".into()),
@@ -86,7 +86,7 @@ struct Frame {
 }
 
 impl Frame {
-    /// Where the next message begins.
+    /// Start of the next message.
     fn end(&self) -> u64 {
         self.body_at + self.body_bytes
     }
@@ -178,7 +178,7 @@ impl<R: Read + Seek> Stream<R> {
         self.rows.saturating_add(self.damage.rows())
     }
 
-    /// The inner error says how the body differs from what was written.
+    /// The inner error names the difference between the body and the written one.
     fn read_body(
         &mut self,
         frame: &Frame,
@@ -193,7 +193,7 @@ impl<R: Read + Seek> Stream<R> {
         Ok(frame.seal.map_or(Ok(()), |seal| seal.check_body(body)))
     }
 
-    /// Goes on at `next_at`: what lies before it had `rows` rows, and is not what was written.
+    /// Goes on at `next_at`: the bytes before it had `rows` rows, and differ from the written ones.
     fn leave_out(&mut self, next_at: u64, rows: u64, expected: String) {
         debug_assert!(self.position < next_at && next_at <= self.length);
         let batch = self.batches + self.damage.batches();
@@ -202,7 +202,7 @@ impl<R: Read + Seek> Stream<R> {
         self.state = State::Open;
     }
 
-    /// Stops here finally: the batch just read is not what it should be.
+    /// Stops here finally: the batch just read is not of the expected form.
     pub(crate) fn damaged(&mut self, at_byte: u64, layout: &BatchLayout, expected: String) {
         debug_assert!(at_byte < self.position && self.rows >= layout.rows as u64);
         self.position = at_byte;
@@ -241,7 +241,7 @@ impl<R: Read + Seek> Stream<R> {
         matches!(self.state, State::Ended { .. })
     }
 
-    /// Why the last [`Stream::next`] gave no batch; `None` for a clean end.
+    /// Problem by which the last [`Stream::next`] gave no batch; `None` for a clean end.
     pub(crate) fn problem(&self) -> Option<Problem> {
         let Self { part, position: at_byte, batches, rows, .. } = *self;
         match &self.state {
@@ -307,8 +307,8 @@ impl<R: Read + Seek> Stream<R> {
         }
     }
 
-    /// What the message in `self.header` is: a batch, or the schema (`None`). The inner error is
-    /// damage, and says what was expected.
+    /// Layout of the message in `self.header` if it is a batch; `None` for the schema. The inner
+    /// error is damage, and has the expected content.
     fn interpret(&mut self, frame: &Frame) -> Result<Result<Option<BatchLayout>, String>, Error> {
         let message = match root_as_message(&self.header) {
             Ok(message) => message,
@@ -322,7 +322,7 @@ impl<R: Read + Seek> Stream<R> {
             Err(expected) => return Ok(Err(expected)),
         };
         let version = schema.metadata.get(VERSION_KEY).and_then(|text| text.parse().ok());
-        // Every version says which it is: without it a damaged header would pass for an old one.
+        // Every version has its number here: without it a damaged header would pass for an old one.
         let Some(version) = version else {
             return Ok(Err("a schema that says the version of the format".into()));
         };

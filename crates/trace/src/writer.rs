@@ -15,14 +15,14 @@ use crate::limit::{SizeLimit, Usage};
 use crate::meta::Meta;
 use crate::output::Output;
 
-/// Connection rows that are held back at most.
+/// Connection rows that are buffered at most.
 const CONNECTION_ROWS_MAX: usize = 1024;
 
 /// Writes one bundle.
 ///
-/// Whole batches reach the files; [`BundleWriter::flush`] on a deadline bounds what a kill loses.
-/// Dropping the writer writes nothing more: the bundle is then one that was not finished, with all
-/// that was flushed in it.
+/// Whole batches reach the files; [`BundleWriter::flush`] on a deadline bounds the loss by a kill.
+/// Dropping the writer writes nothing more: the bundle is then not finished, and has all flushed
+/// rows.
 pub struct BundleWriter {
     folder: Folder,
     output: Output,
@@ -79,7 +79,7 @@ impl BundleWriter {
     /// sixteenth of the machine's memory, at least 32 batches and at most 1 GiB. An error of the thread is
     /// the error of a later call.
     ///
-    /// Dropping the writer waits until the thread has written what it was handed.
+    /// Dropping the writer waits until the thread has written all rows handed over.
     ///
     /// # Errors
     ///
@@ -93,13 +93,13 @@ impl BundleWriter {
         self.folder.path()
     }
 
-    /// Records appended so far, held back ones included.
+    /// Records appended so far, including buffered ones.
     pub fn records(&self) -> u64 {
         self.output.rows() + self.columns.rows() as u64
     }
 
-    /// Keeps the files within `limit` together from here on: what does not fit is refused by
-    /// [`BundleWriter::append`] and [`BundleWriter::connection`].
+    /// Keeps the files within `limit` together from here on: [`BundleWriter::append`] and
+    /// [`BundleWriter::connection`] refuse rows that do not fit.
     pub fn limit(&mut self, limit: SizeLimit) {
         self.usage = Some(Usage::new(limit));
     }
@@ -137,7 +137,7 @@ impl BundleWriter {
     ///
     /// # Errors
     ///
-    /// When rows held back cannot be written.
+    /// When buffered rows cannot be written.
     pub fn connection(&mut self, connection: &Connection) -> Result<(), Error> {
         let (held, written) = (self.columns.rows(), self.written());
         let is_refused =
@@ -152,15 +152,15 @@ impl BundleWriter {
         Ok(())
     }
 
-    /// No other row of this connection follows, also where the latest one does not say that it closed: room
-    /// for a last row is kept no longer.
+    /// No other row of this connection follows, even if the latest one does not close it: room for a last
+    /// row is kept no longer.
     pub fn complete(&mut self, connection: ConnectionId) {
         if let Some(usage) = &mut self.usage {
             usage.complete(connection);
         }
     }
 
-    /// Writes what is held back, as a short batch: connections first, so that a reader that
+    /// Writes the buffered rows, as a short batch: connections first, so that a reader that
     /// follows knows them when it sees their records. Where a thread writes and the disk keeps it
     /// waiting, this does nothing: the rows go with the next ones.
     ///
@@ -181,7 +181,7 @@ impl BundleWriter {
         self.meta_update(meta)?.write()
     }
 
-    /// What [`BundleWriter::update_meta`] is to write, for a thread that may wait for the disk.
+    /// The work of [`BundleWriter::update_meta`], for a thread that may wait for the disk.
     ///
     /// # Errors
     ///
@@ -192,7 +192,7 @@ impl BundleWriter {
         Ok(MetaUpdate { folder: self.folder.again()?, meta, limit: self.size_limit() })
     }
 
-    /// Ends the bundle: writes what is held back, the end marks, and `meta` as complete.
+    /// Ends the bundle: writes the buffered rows, the end marks, and `meta` as complete.
     ///
     /// # Errors
     ///
@@ -211,7 +211,7 @@ impl BundleWriter {
         self.usage.as_ref().map(Usage::limit)
     }
 
-    /// Bytes of both streams without what is held back here, at most.
+    /// Bytes of both streams without the rows buffered here, at most.
     pub fn written(&self) -> u64 {
         self.output.bytes_at_most()
     }
@@ -285,7 +285,7 @@ fn write_meta(folder: &Folder, meta: Meta, limit: Option<SizeLimit>) -> Result<(
         let path = folder.path().join(Part::Meta.file_name());
         return Err(Error::MetaTooLarge { path, bytes: bytes.len() as u64 });
     }
-    // What a kill may have left.
+    // A kill may have left this file.
     folder.remove(META_UNFINISHED)?;
     let mut file = folder.create(META_UNFINISHED)?;
     file.write_all(&bytes).map_err(Error::io(&folder.path().join(Part::Meta.file_name())))?;

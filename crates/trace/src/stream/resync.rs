@@ -1,4 +1,4 @@
-//! Finding the next whole message behind bytes that are not what was written.
+//! Finding the next whole message behind damaged bytes.
 //!
 //! Only a message with a seal that holds is taken, so that no column of numbers is mistaken for one.
 
@@ -32,7 +32,7 @@ impl<R: Read + Seek> Stream<R> {
         debug_assert!(self.position < at_byte && at_byte < self.length);
         let rows = seal.rows_before.saturating_sub(self.rows_accounted());
         self.leave_out(at_byte, rows, expected.to_owned());
-        // The columns are those of this format: earlier ones had no seals.
+        // The columns are those of this format: earlier formats had no seals.
         (self.schema_seen, self.is_sealed) = (true, true);
         Ok(true)
     }

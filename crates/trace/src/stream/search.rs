@@ -9,6 +9,6 @@ pub(super) struct Search {
     pub(super) to: u64,
     /// Bytes searched since `from`.
     pub(super) bytes: u64,
-    /// Bytes of earlier searches, each of which found a message.
+    /// Bytes of earlier searches that found a message.
     pub(super) bytes_before: u64,
 }
