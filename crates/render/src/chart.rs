@@ -1,7 +1,7 @@
 //! Charts of results: one line for each series, over a parameter that was varied.
 //!
-//! Where the other figures show one connection over time, a chart shows many runs: throughput over
-//! the size of a buffer, a line for each machine. Panels stand one above the other and share the
+//! The other figures show one connection over time; a chart shows many runs: throughput over the
+//! size of a buffer, a line for each machine. Panels stand one above the other and share the
 //! legend: a series has the same ink, dash and marker in each. A value that is not finite is a gap.
 
 use crate::page::{Head, Key, Page, Panel, Sample};
@@ -19,18 +19,18 @@ const INSET_PX: f64 = 8.0;
 /// Of the range of an axis: where data begins nearer to zero than this, the axis begins there.
 const ZERO_SHARE: f64 = 0.35;
 
-/// A chart with what is said around it.
+/// A chart with the text around it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Chart {
-    /// What the chart shows.
+    /// The subject of the chart.
     pub title: String,
-    /// On what it was measured.
+    /// The system that was measured.
     pub subtitle: String,
     /// From top to bottom.
     pub panels: Vec<ChartPanel>,
-    /// What a reader must know, under the drawing.
+    /// Notes for the reader, under the drawing.
     pub notes: Vec<String>,
-    /// Where the numbers come from: the last line.
+    /// Source of the numbers: the last line.
     pub facts: String,
 }
 
@@ -39,22 +39,22 @@ pub struct Chart {
 pub struct ChartPanel {
     /// Over the panel; may be empty when there is one.
     pub title: String,
-    /// What was varied.
+    /// The varied quantity.
     pub x: ChartAxis,
-    /// What was measured.
+    /// The measured quantity.
     pub y: ChartAxis,
     /// Drawn in this order.
     pub series: Vec<Series>,
 }
 
-/// What an axis shows.
+/// Meaning of an axis.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChartAxis {
     /// Its name without the unit, as `throughput`.
     pub name: String,
-    /// What is measured, and in which base unit the points give it.
+    /// The measured quantity, whose base unit the points have.
     pub quantity: Quantity,
-    /// How values are spread over it.
+    /// Spread of values over it.
     pub spread: Spread,
 }
 
@@ -65,7 +65,7 @@ impl ChartAxis {
     }
 }
 
-/// How values are spread over an axis.
+/// Spread of values over an axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Spread {
     /// Evenly.
@@ -86,18 +86,18 @@ pub struct Series {
     pub name: String,
     /// Values on the x and y axes, in base units, in the order in which they are joined.
     pub points: Vec<(f64, f64)>,
-    /// How they are joined.
+    /// The line between its points.
     pub join: Join,
 }
 
-/// How the points of a series are joined.
+/// The line between the points of a series.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Join {
     /// Straight from one to the next.
     Line,
     /// Level until the next one: a state that holds.
     Step,
-    /// Not at all.
+    /// No line.
     Points,
 }
 
@@ -182,7 +182,7 @@ impl Look {
 }
 
 impl Series {
-    /// Few enough points for markers, and no states, which have none.
+    /// Few enough points for markers, and no states, which have no markers.
     fn is_marked(&self) -> bool {
         self.join == Join::Points
             || self.join == Join::Line && self.points.len() <= MARKED_POINTS_MAX

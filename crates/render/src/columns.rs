@@ -88,7 +88,7 @@ fn include(column: &mut Column, value: f64) {
     column.max = column.max.max(value);
 }
 
-/// `held` from pixel `from_px` to `to_px`, in columns of which the first is number `first`.
+/// `held` from pixel `from_px` to `to_px`, in columns numbered from `first` on.
 fn hold(columns: &mut [Column], held: Option<f64>, (first, from_px, to_px): (usize, f64, f64)) {
     let Some(value) = held else { return };
     for (index, column) in columns.iter_mut().enumerate() {

@@ -2,8 +2,8 @@
 //! decades.
 //!
 //! One width follows the rule of Freedman and Diaconis ("On the histogram as a density estimator",
-//! 1981): twice the interquartile range over the cube root of the count, here rounded to 1, 2 or 5
-//! times a power of ten so that bins have edges worth reading.
+//! 1981): twice the interquartile range over the cube root of the count. Here it is rounded to 1,
+//! 2 or 5 times a power of ten, so that bins have readable edges.
 
 use sockscope_record::statistics::percentile;
 

@@ -1,9 +1,9 @@
-//! Charts, numbers for people, text styles: how results look, whatever they are results of.
+//! Charts, numbers for people, text styles: the look of results of any kind.
 //!
 //! Everything here is a pure function of its arguments: no clock, no file, no environment is read, and
 //! the same input gives the same bytes out. Values are in base units (nanoseconds, bytes), pictures in
 //! pixels. A [`chart`] of many runs is drawn here whole; figures of one connection are put together
-//! from the same [`page`], [`scale`], [`svg`] and [`theme`] by those who know connections.
+//! from the same [`page`], [`scale`], [`svg`] and [`theme`] by crates that know connections.
 
 pub mod chart;
 pub mod columns;

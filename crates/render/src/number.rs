@@ -1,7 +1,7 @@
 //! Numbers for people: times, sizes, rates and shares with three significant digits.
 //!
-//! Nothing here panics or writes more than nine characters for a time or a size, whatever the
-//! value: tables stay aligned on hostile input.
+//! Nothing here panics or writes more than nine characters for any time or size: tables stay
+//! aligned on hostile input.
 
 use crate::style::Charset;
 
@@ -80,7 +80,7 @@ pub fn since(start_ns: u64, at_ns: u64) -> String {
     format!("{sign}{}.{:06} s", distance_ns / 1_000_000_000, distance_ns % 1_000_000_000 / 1000)
 }
 
-/// A mean as a whole number, for what counts in base units; unknown when it is no number.
+/// A mean as a whole number, for a quantity in base units; unknown when it is no number.
 pub fn rounded(mean: f64) -> Option<u64> {
     mean.is_finite().then(|| mean.round().max(0.0) as u64)
 }
@@ -124,7 +124,7 @@ impl ColumnUnit {
         Self::choose(bytes_max, &SIZE_UNITS)
     }
 
-    /// `value` in this unit, at most three decimals; `<0.001` for what would look like nothing.
+    /// `value` in this unit, at most three decimals; `<0.001` for a value that would look like 0.
     pub fn cell(self, value: u64) -> String {
         let scaled = value as f64 / self.factor;
         match value {
@@ -141,7 +141,7 @@ impl ColumnUnit {
     }
 }
 
-/// Base units in one of each unit, and its symbol. Seconds go to 9999; what lasts longer is said in days.
+/// Base units in one of each unit, and its symbol. Seconds go to 9999; longer times are in days.
 pub(crate) static TIME_UNITS: [(f64, &str); 5] =
     [(1.0, "ns"), (1e3, "µs"), (1e6, "ms"), (1e9, "s"), (86_400e9, "d")];
 

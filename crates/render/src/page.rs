@@ -1,4 +1,4 @@
-//! The frame around every figure: title, who talks to whom, legend, panels with axes, notes, facts.
+//! The frame around every figure: title, the two ends, legend, panels with axes, notes, facts.
 //!
 //! From top to bottom; a legend stands above the panels, never over data. Pixels throughout.
 
@@ -18,17 +18,17 @@ const PANEL_TITLE_PX: f64 = 24.0;
 /// Room under the lowest panel for tick numbers and the axis' name.
 const X_AXIS_PX: f64 = 42.0;
 const NOTE_ROW_PX: f64 = 15.0;
-/// Notes have room for so many rows; with more the page grows.
+/// Notes have room for this number of rows; with more the page grows.
 const NOTE_ROWS: usize = 2;
 
 /// A figure under construction.
 pub struct Page {
-    /// What is drawn so far.
+    /// The drawing so far.
     pub svg: Svg,
     title: String,
     width: f64,
     height: f64,
-    /// Where the panels begin.
+    /// Upper edge of the panels.
     top: f64,
     /// Room left of them for tick numbers and the axis' name.
     left: f64,
@@ -36,16 +36,16 @@ pub struct Page {
     facts: String,
 }
 
-/// A legend's entry: a sample and what it means.
+/// A legend's entry: a sample and its meaning.
 #[derive(Clone, Copy)]
 pub struct Key<'a> {
-    /// What is drawn next to the words.
+    /// The sample next to the words.
     pub sample: Sample,
-    /// What the sample means.
+    /// Meaning of the sample.
     pub words: &'a str,
 }
 
-/// What stands above and below the panels.
+/// Text above and below the panels.
 pub struct Head<'a> {
     /// In large letters.
     pub title: &'a str,
@@ -57,7 +57,7 @@ pub struct Head<'a> {
     pub size: (u32, u32),
 }
 
-/// What a legend shows next to its words.
+/// Sample of a legend next to its words.
 #[derive(Clone, Copy)]
 pub enum Sample {
     /// A piece of line.
@@ -120,7 +120,7 @@ impl Page {
         self.height = self.top + content_px + self.foot_px();
     }
 
-    /// Where content may be drawn, without axes.
+    /// Area for content, without axes.
     pub fn content(&self) -> Rect {
         Rect {
             x: RIGHT_PX,
@@ -153,7 +153,7 @@ impl Page {
         areas
     }
 
-    /// Says `note` under the drawing; the same note once.
+    /// Writes `note` under the drawing; the same note once.
     pub fn note(&mut self, note: String) {
         if !self.notes.contains(&note) {
             self.notes.push(note);
@@ -181,7 +181,7 @@ impl Page {
         self.svg.path("axis", &axes);
     }
 
-    /// Says in the middle of `area` that there is nothing to draw.
+    /// Writes `words` in the middle of an `area` without data.
     pub fn empty(&mut self, area: Rect, words: &str) {
         let words = Words::Empty.fitted(words, area.width - 20.0);
         let middle = (area.x + area.width / 2.0, area.y + area.height / 2.0);
@@ -224,7 +224,7 @@ impl Page {
         NOTE_ROW_PX * (NOTE_ROWS + 1) as f64 + 8.0
     }
 
-    /// Draws the legend and says where it ends.
+    /// Draws the legend and returns its lower edge.
     fn legend(&mut self, keys: &[Key<'_>]) -> f64 {
         if keys.is_empty() {
             return SUBTITLE_Y + 8.0;

@@ -5,7 +5,7 @@
 
 use crate::units::{Quantity, Unit, grouped};
 
-/// A monotone map of `[low, high]` to pixels; what lies outside is drawn at the nearer end.
+/// A monotone map of `[low, high]` to pixels; values outside are drawn at the nearer end.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Scale {
     low: f64,

@@ -1,4 +1,4 @@
-//! How text looks: character set, colours, and what untrusted strings may contain.
+//! The look of text: character set, colours, and the characters allowed in untrusted strings.
 
 /// Characters that text may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -10,7 +10,7 @@ pub enum Charset {
     Unicode,
 }
 
-/// What a piece of text is, for its colour.
+/// Role of a piece of text, for its colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tone {
     /// Ordinary.
@@ -30,7 +30,7 @@ pub enum Tone {
 /// Character set and colour together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Style {
-    /// Which characters text may have.
+    /// Characters that text may have.
     pub charset: Charset,
     /// Whether text may have terminal colours (SGR sequences, ECMA-48 §8.3.117).
     pub color: bool,
@@ -112,7 +112,8 @@ impl Style {
     }
 }
 
-/// `text` fit for one line of a terminal: what could hide or forge lines becomes escapes, as `\u{1b}`.
+/// `text` fit for one line of a terminal: characters that could hide or forge lines become escapes, as
+/// `\u{1b}`.
 ///
 /// For names of programs, hosts and files in messages that a terminal may show. The formats of this crate
 /// escape such names themselves.

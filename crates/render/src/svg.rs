@@ -1,6 +1,6 @@
 //! The SVG text itself: elements, paths and escaped words. Knows no data and no style.
 //!
-//! Coordinates are pixels with one decimal, y downward. Style comes from classes that the
+//! Coordinates are pixels with one decimal, y downward. Style is in classes that the
 //! [theme](crate::theme) defines once, which also keeps large figures small.
 
 use std::fmt::Write as _;
@@ -30,7 +30,7 @@ impl Rect {
     }
 }
 
-/// Which part of a text stands at its position.
+/// Part of a text that stands at its position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Anchor {
     /// Its beginning.
@@ -82,7 +82,7 @@ impl Svg {
         self.placed_text(class, Anchor::Middle, &place, words);
     }
 
-    /// Opens a group that names what the elements in it show, until [`Svg::end_group`].
+    /// Opens a group named after the content of its elements, until [`Svg::end_group`].
     pub fn group(&mut self, name: &str) {
         self.element(&format!(r#"<g id="{}">"#, escaped(name)));
     }
@@ -180,7 +180,7 @@ impl Path {
     }
 }
 
-/// A coordinate with at most one decimal; what is not a number becomes 0.
+/// A coordinate with at most one decimal; a value that is not a number becomes 0.
 fn px(value: f64) -> String {
     let tenths = if value.is_finite() { (value * 10.0).round() as i64 } else { 0 };
     match (tenths / 10, tenths % 10) {

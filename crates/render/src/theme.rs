@@ -1,14 +1,14 @@
-//! How every figure looks: inks, text sizes, marker shapes. The only place that names a colour.
+//! The look of every figure: inks, text sizes, marker shapes. The only place that names a colour.
 //!
 //! The inks are from the palette of Okabe and Ito ("Color Universal Design", 2008), which readers
-//! with any common colour blindness can tell apart. No meaning rests on ink alone: what differs in
-//! ink also differs in shape, dash, place or label.
+//! with any common colour blindness can distinguish. No meaning rests on ink alone: things that
+//! differ in ink also differ in shape, dash, place or label.
 
 use std::fmt::Write as _;
 
 use crate::svg::Path;
 
-/// What a thing drawn means; one ink each.
+/// Meaning of a thing drawn; one ink each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ink {
     /// Bytes in transit: segments, queue lengths.
@@ -17,9 +17,9 @@ pub enum Ink {
     Ack,
     /// Trouble: retransmissions, losses, lateness.
     Alarm,
-    /// What the receiver allows: its window.
+    /// Limit of the receiver: its window.
     Window,
-    /// What the program does: writes and reads.
+    /// Calls of the program: writes and reads.
     Program,
     /// Neutral: marks and notes.
     Plain,
@@ -48,7 +48,7 @@ impl Ink {
     }
 }
 
-/// How a thing is drawn.
+/// Style of a thing drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stroke {
     /// A line of a curve.
@@ -81,12 +81,12 @@ impl Stroke {
     }
 }
 
-/// What a text is for; decides its size.
+/// Role of a text; decides its size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Words {
     /// The figure's title.
     Title,
-    /// Who talks to whom, under the title.
+    /// The two ends, under the title.
     Subtitle,
     /// A panel's title.
     Panel,
@@ -252,7 +252,7 @@ impl Shape {
         }
     }
 
-    /// How it is drawn: the circle hollow, the cross a stroke, the others filled.
+    /// Its style: the circle hollow, the cross a stroke, the others filled.
     pub fn stroke(self) -> Stroke {
         match self {
             Self::Circle | Self::Cross => Stroke::Line,
@@ -261,7 +261,7 @@ impl Shape {
     }
 }
 
-/// The class of the hatched area that says "unknown".
+/// The class of the hatched area for unknown times.
 pub const UNKNOWN: &str = "unknown";
 
 /// The class of the band where time is cut.

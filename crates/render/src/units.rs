@@ -3,7 +3,7 @@
 use crate::number::{self, BIT_UNITS, SIZE_UNITS, TIME_UNITS, in_threes};
 use crate::style::Charset;
 
-/// What an axis or a value measures, in its base unit.
+/// Quantity of an axis or a value, in its base unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Quantity {
     /// Nanoseconds.
@@ -20,7 +20,7 @@ pub enum Quantity {
     Percent,
 }
 
-/// A unit to print in: how many base units one of it is, and its symbol.
+/// A unit to print in: its size in base units, and its symbol.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Unit {
     /// Base units in one of it.
@@ -47,7 +47,7 @@ impl Quantity {
         self.unit_of(0.0, 1.0)
     }
 
-    /// The largest unit of which `span` is at least `at_least`; the smallest if none is.
+    /// The largest unit with `span` of at least `at_least` units; without one, the smallest.
     fn unit_of(self, span: f64, at_least: f64) -> Unit {
         let units = self.units();
         let reached = units.iter().rev().find(|(per, _)| span >= per * at_least);
@@ -63,7 +63,7 @@ impl Quantity {
 
     /// A value with its unit, in three significant digits, as everywhere in reports: `40.2 ms`.
     pub fn words(self, value: f64) -> String {
-        // The cast saturates, and makes 0 of what is no number.
+        // The cast saturates, and makes 0 of a value that is no number.
         let whole = value.round() as u64;
         match self {
             Self::Time => number::time(whole, Charset::Unicode),
