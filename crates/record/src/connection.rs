@@ -13,7 +13,7 @@ pub struct ConnectionId(pub u32);
 #[repr(transparent)]
 pub struct FlowId(pub u32);
 
-/// Which way a flow goes.
+/// Direction of a flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Direction {
@@ -45,7 +45,7 @@ impl FlowId {
         ConnectionId(self.0 / 2)
     }
 
-    /// Which way it goes.
+    /// Its direction.
     pub fn direction(self) -> Direction {
         if self.0.is_multiple_of(2) { Direction::FromClient } else { Direction::FromServer }
     }
@@ -139,7 +139,7 @@ pub struct Process {
     pub side: Side,
 }
 
-/// What a trace knows of a connection other than its records.
+/// Description of a connection in a trace, other than its records.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Connection {
     /// Its number in the trace.
@@ -150,9 +150,9 @@ pub struct Connection {
     pub client: SocketAddr,
     /// Address and port of the other side.
     pub server: SocketAddr,
-    /// When the probes first knew of it, in nanoseconds of the trace's clock.
+    /// Time of the probes' first event of it, in nanoseconds of the trace's clock.
     pub opened_ns: u64,
-    /// When the last end seen on this host closed; `None` while open.
+    /// Time at which the last end seen on this host closed; `None` while open.
     pub closed_ns: Option<u64>,
     /// It was established before recording began: early bytes are unknown.
     pub preexisting: bool,
@@ -163,7 +163,7 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// A connection that opens now, of which nothing else is known yet.
+    /// A connection that opens now, with no other fact known yet.
     pub fn new(
         id: ConnectionId,
         protocol: Protocol,

@@ -1,11 +1,11 @@
-//! Why TCP did not send data that was in the send queue.
+//! Reasons why TCP did not send data in the send queue.
 
-/// What kept the next byte of the send queue from being sent, as the kernel's own fields say at
-/// the moment of the record.
+/// Reason why the next byte of the send queue was not sent, by the kernel's own fields at the
+/// moment of the record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 #[repr(u8)]
 pub enum Hold {
-    /// Nothing: no byte waits, or the next one can go at once.
+    /// No hold: no byte waits, or the next one can go at once.
     #[default]
     None = 0,
     /// A short segment waits for the acknowledgment of an earlier one (RFC 9293 §3.7.4).

@@ -47,8 +47,8 @@ impl Point {
         usize::from(self as u8) - 1
     }
 
-    /// The points of a probe hit whose loss is recorded as one of this point: 2 is read at 3 or 4, 3 is 4 where
-    /// there is no queueing discipline, and 5 is 4 on loopback, else 6 where it was not observed.
+    /// The points of a probe hit whose loss is recorded as one of this point: 2 is read at 3 or 4; 3 is 4
+    /// without a queueing discipline; 5 is 4 on loopback, else 6 where it was not observed.
     pub fn of_hit(self) -> &'static [Self] {
         match self {
             Self::InterfaceEnqueue => &[Self::SendDequeue, Self::InterfaceEnqueue],
@@ -64,7 +64,7 @@ impl Point {
     }
 }
 
-/// What lies between two neighbouring points.
+/// Part of the path between two neighbouring points.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Stage {
     /// Points 1 to 2: the socket's send queue.
@@ -116,15 +116,15 @@ impl Stage {
     }
 }
 
-/// What a record observed: one of the eight points (values 1 to 8) or an event of no point.
+/// Event of a record: one of the eight points (values 1 to 8) or an event of no point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 #[repr(u8)]
 pub enum Kind {
-    /// Point 1. `thread`: the writer. `code`: a [`Hold`](crate::Hold), what will keep these bytes
-    /// if they do not go at once.
+    /// Point 1. `thread`: the writer. `code`: a [`Hold`](crate::Hold), the reason if these bytes
+    /// do not go at once.
     #[default]
     SendEnqueue = 1,
-    /// Point 2. `code`: a [`Hold`](crate::Hold), what keeps the byte after this segment.
+    /// Point 2. `code`: a [`Hold`](crate::Hold), that of the byte after this segment.
     SendDequeue = 2,
     /// Point 3. `detail`: the acknowledgment carried, a position in the *reverse* flow (valid when
     /// `tcp_flags` has ACK). `extra`: window offered, in bytes after scaling. For UDP `detail` is
@@ -137,15 +137,14 @@ pub enum Kind {
     /// Point 6. Other fields as at point 3.
     InputDequeue = 6,
     /// Point 7. `thread`: the thread that was blocked waiting for this socket and is woken now
-    /// (0: none or unknown); mark `WAITED_FOR` says that one waited.
+    /// (0: none or unknown); mark `WAITED_FOR`: one waited.
     ReceiveEnqueue = 7,
     /// Point 8. `thread`: the reader. `detail`: when that thread last got its CPU, same clock
     /// (0: unknown). `extra`: nanoseconds that it was runnable without a CPU since its last read of any
     /// recorded socket up to when these bytes arrived, else since its earliest known read
     /// (saturating; 1: not at all; 0, unknown: a thread's first read).
     ReceiveDequeue = 8,
-    /// A write call starts: `len` bytes asked for, of which the first becomes `offset`.
-    /// `thread`: the caller.
+    /// A write call starts: `len` bytes asked for; the first becomes `offset`. `thread`: the caller.
     WriteCall = 16,
     /// A write call ended. `len`: bytes taken; `code`: 0, or the errno that it failed with.
     WriteReturn = 17,
@@ -159,8 +158,8 @@ pub enum Kind {
     Wakeup = 20,
     /// `thread`, woken by data on this flow, got a CPU.
     Run = 21,
-    /// A VMTP module sends blocks of 512 octets of a message again (RFC 1045 §2.5). `extra`: how
-    /// many; the flow is that in which they travel.
+    /// A VMTP module sends blocks of 512 octets of a message again (RFC 1045 §2.5). `extra`:
+    /// their number; the flow is that in which they travel.
     BlocksAgain = 22,
     /// A SYN of this flow is made, and announces. `extra`: the largest segment that its sender takes,
     /// in bytes of data (RFC 9293 §3.7.1), 0 for none announced. A model's trace has it; live it is
@@ -171,11 +170,11 @@ pub enum Kind {
     /// threshold, high 32 bits; `extra`: smoothed round-trip time in microseconds (0: none yet);
     /// `code`: Linux congestion state (0 open, 1 disorder, 2 CWR, 3 recovery, 4 loss).
     TcpState = 24,
-    /// What the peer lets this flow's sender send. `offset`: first byte not acknowledged;
-    /// `detail`: send window in bytes from `offset` on; `extra`: segment size in bytes.
+    /// The peer's limit for this flow's sender. `offset`: first byte not acknowledged; `detail`: send window in bytes
+    /// from `offset` on; `extra`: segment size in bytes.
     SendWindow = 25,
-    /// `offset`, `len` are retransmitted. `code`: a [`RetransmitClass`]. `extra`, of a spurious one: how many
-    /// segments the peer reported as received twice.
+    /// `offset`, `len` are retransmitted. `code`: a [`RetransmitClass`]. `extra`, of a spurious one: number
+    /// of segments that the peer reported as received twice.
     Retransmit = 26,
     /// A segment of this flow was dropped. `detail`: the kernel's drop reason number; `code`: the
     /// [`Point`] number last passed, 0 if unknown.
@@ -192,25 +191,26 @@ pub enum Kind {
     /// numbering: 1 ESTABLISHED … 11 CLOSING).
     StateChange = 30,
     /// Records were missed between `offset` (a time, in nanoseconds) and `at_ns`. `code`: the [`Point`]
-    /// number or event kind, that of `Loss` for all events of no point; `detail`: how many. Its flow
+    /// number or event kind, that of `Loss` for all events of no point; `detail`: their number. Its flow
     /// is 0: it may affect any flow, or, if marked `DERIVED`, any UDP flow (point 8: reads that could not
     /// be placed; no point: datagrams that left a queue unseen).
     Loss = 31,
     /// A layer of the program's own, as the stub and the presentation layer of a remote call, is done
-    /// with these bytes. `detail`: when it began, same clock; `thread`: whose. `code`: 0, on the way
+    /// with these bytes. `detail`: its start, same clock; `thread`: its thread. `code`: 0, on the way
     /// out, before they are written; 1, on the way in, after they were read. A model's trace has it;
     /// live it is not known.
     Conversion = 32,
-    /// By which interface this flow leaves its sender's host, said when that becomes known or changes. `code`: 0, its
-    /// device's name; 1, the name of the queueing discipline; 2, its number in `extra`, and in `detail` the inode
+    /// Interface by which this flow leaves its sender's host, recorded when that becomes known or changes. `code`: 0,
+    /// its device's name; 1, the name of the queueing discipline; 2, its number in `extra`, and in `detail` the inode
     /// number of its network namespace. A name is the 16 octets of `detail`, `len` and `extra`, the low ones first.
     Interface = 33,
     /// A program has the connection whose accepting end sends this flow: `accept()` returned it, or the program asked
     /// for the address of its peer by `getpeername()`, whichever was first. `thread`: the caller; `extra`: its
     /// process. A call of `accept()` that asks for no address is not known.
     Accept = 34,
-    /// The end that sends this flow offers windows of 65,535 bytes at most (RFC 7323 §2), said when it becomes
-    /// ESTABLISHED. `code`: a [`WindowScale`](crate::WindowScale). An end that scales its windows has none.
+    /// The end that sends this flow offers windows of 65,535 bytes at most (RFC 7323 §2), recorded when it
+    /// becomes ESTABLISHED. `code`: a [`WindowScale`](crate::WindowScale). An end that scales its windows has
+    /// none.
     WindowScale = 35,
 }
 
@@ -274,7 +274,7 @@ impl From<Point> for Kind {
     }
 }
 
-/// Why a segment was sent again.
+/// Reason of a retransmission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum RetransmitClass {

@@ -1,9 +1,9 @@
-//! What one observation is.
+//! The model of one observation.
 //!
-//! A *connection* has two *flows*, one for each direction. A [`Record`] says that at one time, on
-//! one CPU, bytes `[offset, offset + len)` of one flow passed one of the eight [points](Point), or
-//! that an event of no point happened (see [`Kind`]). Offsets are 64-bit positions in the stream
-//! of the flow, 0 being its first byte; for datagrams they are the running byte count.
+//! A *connection* has two *flows*, one for each direction. A [`Record`] is one event at one time,
+//! on one CPU: bytes `[offset, offset + len)` of one flow passed one of the eight [points](Point),
+//! or an event of no point happened (see [`Kind`]). Offsets are 64-bit positions in the stream of
+//! the flow, 0 being its first byte; for datagrams they are the running byte count.
 //!
 //! Times are nanoseconds of `CLOCK_MONOTONIC` of the host that made the record (live), or of the
 //! simulation's clock (model). Nothing here reads a clock, a file or a socket, and nothing here

@@ -23,7 +23,7 @@ impl LossCounts {
         points.chain([(None, self.events)])
     }
 
-    /// Adds those of `other`, each in its place.
+    /// Adds the counts of `other`, each in its place.
     pub fn add_all(&mut self, other: &Self) {
         other.by_point().for_each(|(point, count)| self.add(point, count));
     }
@@ -52,7 +52,7 @@ impl FromIterator<Loss> for LossCounts {
     }
 }
 
-/// What the probes of one point cost, as the kernel measured their run time.
+/// Cost of the probes of one point, by the kernel's measure of their run time.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct PointCost {
     /// Times that a probe of this point ran, logged traffic or not.

@@ -19,5 +19,5 @@ pub const RECOGNIZED: u8 = 64;
 /// counters. Without it they may be short by a multiple of 4 GiB.
 pub const ANCHORED: u8 = 128;
 /// Of a `Loss`: it touches only connections that other users asked for, other than the operator's pick. With a
-/// flow it misses nothing, and says that the flow's connection is one of these.
+/// flow it misses no record, and marks the flow's connection as one of these.
 pub const OF_OTHERS: u8 = 1;

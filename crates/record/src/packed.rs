@@ -1,24 +1,24 @@
 //! The packed words of a record: one accessor and one constructor for each kind that has any.
 //!
-//! The kind gives `detail`, `extra` and `code` their meaning. Of a loss, `offset` is a time; of a congestion
-//! state, `len` counts packets; of an interface, it is part of a name. No other file packs or unpacks these words; [`Kind`] documents their layout,
-//! which is that of the columns of a trace.
+//! The kind gives `detail`, `extra` and `code` their meaning. Of a loss, `offset` is a time; of a congestion state,
+//! `len` counts packets; of an interface, it is part of a name. No other file packs or unpacks these words; [`Kind`]
+//! documents their layout, which is that of the columns of a trace.
 //!
-//! An accessor returns `None` for a record of another kind. A constructor sets all three words, unused ones to
-//! 0, and the kind if only one kind has these words. It keeps time, place, thread, flags and marks.
+//! An accessor returns `None` for a record of another kind. A constructor sets all three words, unused ones to 0, and
+//! the kind if only one kind has these words. It keeps time, place, thread, flags and marks.
 
 use std::num::NonZeroU32;
 
 use crate::{Hold, Kind, Point, Record, RetransmitClass, tcp_flags};
 
-/// A part of what is known of the interface by which a flow leaves its sender's host. Names end before the first 0.
+/// A fact about the interface by which a flow leaves its sender's host. Names end before the first 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InterfacePart {
     /// The name of the device.
     Device([u8; 16]),
     /// The name of its queueing discipline.
     Discipline([u8; 16]),
-    /// Where the device is.
+    /// The place of the device.
     Place {
         /// Its number in its network namespace.
         index: u32,
@@ -27,19 +27,19 @@ pub enum InterfacePart {
     },
 }
 
-/// Why an end offers windows of 65,535 bytes at most.
+/// Reason why an end offers windows of 65,535 bytes at most.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum WindowScale {
     /// Its host does not offer the option in a SYN.
     NotOffered = 0,
-    /// The other end offered the option, and none arrived from this end.
+    /// The other end offered the option, and no option arrived from this end.
     NotReceived = 1,
     /// Its SYN had the option with a shift of 0: its receive buffer was that small then.
     Unshifted = 2,
 }
 
-/// What the header of a TCP segment says at points 3 to 6.
+/// Header of a TCP segment at points 3 to 6.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SegmentHeader {
     /// Position in the reverse flow that it acknowledges; `None` without the ACK flag.
@@ -48,7 +48,7 @@ pub struct SegmentHeader {
     pub window_bytes: u32,
 }
 
-/// What the scheduler did to the thread that reads at point 8.
+/// The scheduler's times of the thread that reads at point 8.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ReaderTimes {
     /// When the thread last got its CPU, in nanoseconds of the trace's clock; `None` if unknown.
@@ -59,7 +59,7 @@ pub struct ReaderTimes {
 }
 
 impl ReaderTimes {
-    /// From times of which 0 is unknown; a longer wait than 32 bits hold becomes `u32::MAX`.
+    /// From times where 0 is unknown; a longer wait than 32 bits hold becomes `u32::MAX`.
     pub fn new(on_cpu_ns: u64, runnable_ns: u64) -> Self {
         let runnable_ns = NonZeroU32::new(u32::try_from(runnable_ns).unwrap_or(u32::MAX));
         Self { on_cpu_ns: Some(on_cpu_ns).filter(|&ns| ns > 0), runnable_ns }
@@ -92,7 +92,7 @@ pub struct Congestion {
     pub state: u8,
 }
 
-/// What the peer lets a flow's sender send.
+/// The peer's limit for a flow's sender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SendWindow {
     /// Bytes from the first byte not acknowledged on.
@@ -101,16 +101,16 @@ pub struct SendWindow {
     pub segment_bytes: u32,
 }
 
-/// Why bytes are retransmitted.
+/// Reason of a retransmission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retransmission {
-    /// How the sender decided.
+    /// Reason of the sender's decision.
     pub class: RetransmitClass,
     /// Of [`RetransmitClass::Spurious`]: segments that the peer reported as received twice. Else 0.
     pub duplicates: u32,
 }
 
-/// Why and where a packet was dropped.
+/// Reason and place of a packet's drop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PacketDrop {
     /// The kernel's number of the drop reason.
@@ -157,12 +157,12 @@ pub struct StateChange {
     pub new: u8,
 }
 
-/// Records that were missed between two times, the later of which is the record's own.
+/// Records that were missed between two times; the later one is the record's own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Loss {
     /// They were missed after this, in nanoseconds of the trace's clock.
     pub since_ns: u64,
-    /// How many; 0 if unknown.
+    /// Number of them; 0 if unknown.
     pub count: u64,
     /// Their kind, [`Kind::Loss`] for events of no point; `None` if unknown.
     pub of: Option<Kind>,
@@ -194,7 +194,7 @@ const SEND_SET: u8 = 1;
 const RECEIVE_SET: u8 = 2;
 
 impl Record {
-    /// Points 1 and 2: what holds the bytes, or those after them, in the send queue.
+    /// Points 1 and 2: hold of the bytes, or of those after them, in the send queue.
     #[inline]
     pub fn hold(&self) -> Option<Hold> {
         let has_hold = matches!(self.kind, Kind::SendEnqueue | Kind::SendDequeue);
@@ -207,8 +207,8 @@ impl Record {
         self.with_words(self.kind, (0, 0, hold as u8))
     }
 
-    /// Points 3 to 6 of TCP: the fields of the segment's header. Its flags tell it from a datagram, which has
-    /// none.
+    /// Points 3 to 6 of TCP: the fields of the segment's header. Its flags distinguish it from a datagram,
+    /// which has none.
     #[inline]
     pub fn segment_header(&self) -> Option<SegmentHeader> {
         let has_ack = self.tcp_flags & tcp_flags::ACK != 0;
@@ -236,7 +236,7 @@ impl Record {
         self.with_words(self.kind, (number, 0, 0))
     }
 
-    /// Point 8: what the scheduler did to the reader.
+    /// Point 8: the scheduler's times of the reader.
     #[inline]
     pub fn reader_times(&self) -> Option<ReaderTimes> {
         let is_read = self.kind == Kind::ReceiveDequeue;
@@ -279,7 +279,7 @@ impl Record {
         self.with_words(Kind::Transaction, (began_ns, number, u8::from(!is_answered)))
     }
 
-    /// How many blocks of a message a VMTP module retransmits.
+    /// Number of blocks of a message that a VMTP module retransmits.
     pub fn blocks_again(&self) -> Option<u32> {
         (self.kind == Kind::BlocksAgain).then_some(self.extra)
     }
@@ -290,7 +290,7 @@ impl Record {
         self.with_words(Kind::BlocksAgain, (0, blocks, 0))
     }
 
-    /// The largest segment that a SYN announces, in bytes of data; 0 if it announces none.
+    /// The largest segment that a SYN announces, in bytes of data; 0 without an announcement.
     pub fn announced_segment_bytes(&self) -> Option<u32> {
         (self.kind == Kind::SynOptions).then_some(self.extra)
     }
@@ -336,7 +336,7 @@ impl Record {
         self.with_words(Kind::SendWindow, (window.bytes, window.segment_bytes, 0))
     }
 
-    /// Why bytes are retransmitted.
+    /// Reason of a retransmission.
     #[inline]
     pub fn retransmission(&self) -> Option<Retransmission> {
         let class = RetransmitClass::from_code(self.code);
@@ -350,7 +350,7 @@ impl Record {
         self.with_words(Kind::Retransmit, (0, again.duplicates, again.class as u8))
     }
 
-    /// Why and where a packet was dropped.
+    /// Reason and place of a packet's drop.
     #[inline]
     pub fn packet_drop(&self) -> Option<PacketDrop> {
         let last = Kind::from_code(self.code).and_then(Kind::point);
@@ -424,18 +424,18 @@ impl Record {
         Self { offset: since_ns, ..self.with_words(Kind::Loss, (count, 0, code)) }
     }
 
-    /// What a layer of the program's own has converted.
+    /// A conversion by a layer of the program's own.
     pub fn conversion(&self) -> Option<Conversion> {
         let conversion = Conversion { began_ns: self.detail, is_incoming: self.code != 0 };
         (self.kind == Kind::Conversion).then_some(conversion)
     }
 
-    /// A record of what a layer of the program's own has converted.
+    /// A record of a conversion by a layer of the program's own.
     pub fn with_conversion(self, Conversion { began_ns, is_incoming }: Conversion) -> Self {
         self.with_words(Kind::Conversion, (began_ns, 0, is_incoming.into()))
     }
 
-    /// What the record says of the interface by which a flow leaves.
+    /// The record's fact about the interface by which a flow leaves.
     pub fn interface(&self) -> Option<InterfacePart> {
         let mut name = [0; 16];
         name[..8].copy_from_slice(&self.detail.to_le_bytes());
@@ -449,7 +449,7 @@ impl Record {
         (self.kind == Kind::Interface).then_some(part)
     }
 
-    /// A record of a part of what is known of the interface by which a flow leaves.
+    /// A record of a fact about the interface by which a flow leaves.
     #[must_use]
     pub fn with_interface(self, part: InterfacePart) -> Self {
         let of_name = |name: [u8; 16], code| {
@@ -480,7 +480,7 @@ impl Record {
         self.with_words(Kind::Accept, (0, pid, 0))
     }
 
-    /// Why an end does not scale its windows.
+    /// Reason why an end does not scale its windows.
     pub fn window_scale(&self) -> Option<WindowScale> {
         let scale = match self.code {
             0 => WindowScale::NotOffered,
@@ -560,7 +560,7 @@ mod tests {
         })
     }
 
-    /// The accessors that have something to say of `record`.
+    /// The accessors that have a value for `record`.
     fn accessors(record: &Record) -> Vec<&'static str> {
         let all = [
             ("hold", record.hold().is_some()),
@@ -624,7 +624,7 @@ mod tests {
         })
     }
 
-    /// What no constructor may change.
+    /// The fields that no constructor may change.
     fn kept(record: &Record) -> impl PartialEq + std::fmt::Debug {
         let Record { at_ns, flow, thread, tcp_flags, marks, cpu, .. } = *record;
         (at_ns, flow, thread, tcp_flags, marks, cpu)

@@ -8,7 +8,7 @@ use crate::{FlowId, Kind, Point, marks};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(C)]
 pub struct Record {
-    /// When, in nanoseconds of the trace's clock.
+    /// Its time, in nanoseconds of the trace's clock.
     pub at_ns: u64,
     /// Position in the stream of the first byte concerned.
     pub offset: u64,
@@ -22,7 +22,7 @@ pub struct Record {
     pub thread: u32,
     /// Meaning by kind.
     pub extra: u32,
-    /// What was observed.
+    /// The event that was observed.
     pub kind: Kind,
     /// Meaning by kind.
     pub code: u8,
@@ -48,7 +48,7 @@ impl Record {
         self.kind.point()
     }
 
-    /// Whether its row stands nearly in order of time. A loss, a time marked [`marks::DERIVED`] and what is
+    /// Whether its row stands nearly in order of time. A loss, a time marked [`marks::DERIVED`] and a fact
     /// [learnt later](Kind::is_learnt_later) may stand behind any later time.
     pub fn is_in_order(&self) -> bool {
         let is_late = self.kind == Kind::Loss || self.kind.is_learnt_later();

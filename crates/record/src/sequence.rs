@@ -90,7 +90,7 @@ mod tests {
         assert_eq!(flow.position(1 + truth as u32), truth);
     }
 
-    /// What happens to a stream between two records that are kept.
+    /// Events of a stream between two records that are kept.
     #[derive(Debug, Clone, Copy)]
     enum Step {
         Seen(u32),
