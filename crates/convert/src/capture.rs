@@ -1,4 +1,4 @@
-//! What a reader gives: connections, records, and what it did not understand.
+//! Output of a reader: connections, records, and the lines that it did not understand.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -7,14 +7,14 @@ use sockscope_record::{
     Connection, ConnectionId, Direction, FlowId, Loss, Point, Protocol, Record,
 };
 
-/// What a text said.
+/// Content of a text.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Capture {
     /// In order of first sight.
     pub connections: Vec<Connection>,
-    /// In time order, those of one time in the order of the text.
+    /// In time order; records of one time in the order of the text.
     pub records: Vec<Record>,
-    /// What a reader of results must know, one sentence each.
+    /// Notes for a reader of the results, one sentence each.
     pub notes: Vec<String>,
     /// Lines that are not of this form.
     pub problems: Vec<Problem>,
@@ -30,9 +30,9 @@ pub struct Capture {
 pub struct Problem {
     /// Line number, from 1 on.
     pub line: usize,
-    /// What should have stood there.
+    /// The expected text.
     pub expected: &'static str,
-    /// What stands there, cut to 60 characters.
+    /// The text found there, cut to 60 characters.
     pub found: String,
 }
 
@@ -43,8 +43,8 @@ impl Problem {
 }
 
 impl Capture {
-    /// The flow of what `source` sends to `destination`; opens a connection without one, by
-    /// the side that `opened` says.
+    /// The flow from `source` to `destination`; opens a connection without one, by the side
+    /// in `opened`.
     pub(crate) fn flow(
         &mut self,
         protocol: Protocol,
@@ -68,19 +68,19 @@ impl Capture {
             ] {
                 self.flows.insert((protocol, ends), id.flow(direction));
             }
-            // Of a connection from an address to itself, the client is taken for the sender.
+            // Of a connection from an address to itself, the client counts as the sender.
             self.flows[&(protocol, [source, destination])]
         })
     }
 
-    /// Says that `count` packets or more are missing, somewhere between two times.
+    /// Adds a loss of `count` packets or more, somewhere between two times.
     pub(crate) fn missed(&mut self, from_ns: u64, until_ns: u64, count: u64) {
         let loss = Loss::new(Some(Point::InterfaceDequeue), count, from_ns);
         self.records.push(Record { at_ns: until_ns, ..Record::default() }.with_loss(loss));
     }
 }
 
-/// What the first packet of a connection says about its opening.
+/// Evidence of a connection's opening in its first packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Opened {
     /// It opens the connection.

@@ -55,7 +55,7 @@ impl Names {
         Some((*address.or_insert(Ipv4Addr::new(192, 0, 2, next))).into())
     }
 
-    /// Which address stands for which name, a sentence; `None` when no name was met.
+    /// Names and their addresses, a sentence; `None` without a name.
     pub(crate) fn note(&self) -> Option<String> {
         let pairs = self.hosts.iter().map(|(name, address)| format!("{address} is {name}"));
         let pairs: Vec<_> = pairs.collect();

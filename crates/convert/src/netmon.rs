@@ -2,7 +2,7 @@
 //!
 //! A line is `TAG [NUMBER] TIME PROBE>QUEUE REST`; the tag is that of the buffer that holds the
 //! packet, and names it from interface to interface. Only IP probes print addresses, so that the
-//! lines of a tag before its first IP line wait for it. Probes and the points that they are:
+//! lines of a tag before its first IP line wait for it. Probes and their points:
 //!
 //! | probe | point |
 //! |---|---|
@@ -11,9 +11,9 @@
 //! | `…Out` of an interface (`x25Out`) | 3, `InterfaceEnqueue` |
 //! | `…OutDeq` of an interface (`x25OutDeq`) | 4, `InterfaceDequeue` |
 //!
-//! On a gateway, where the sample comes from, a packet passes 5 and 6 before 3 and 4. `ipOut…`
-//! lies between 6 and 3 and has no point. Payload is the IP length less 40 bytes for TCP and 28 for
-//! UDP, headers without options being supposed; positions are the running count of it.
+//! On a gateway, as in the sample, a packet passes 5 and 6 before 3 and 4. `ipOut…` lies between 6
+//! and 3 and has no point. Payload is the IP length less 40 bytes for TCP and 28 for UDP, headers
+//! without options being supposed; positions are the running count of it.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -24,7 +24,7 @@ use crate::capture::{Capture, Opened, Problem};
 use crate::names::Names;
 use crate::time::Clock;
 
-/// Tags whose addresses are awaited, at most.
+/// Largest number of tags that wait for their addresses.
 const WAITING_MAX: usize = 4096;
 
 /// Reads a text, line by line.
@@ -64,7 +64,7 @@ struct Packet {
     payload_bytes: u32,
 }
 
-/// Where the packet of a tag stands in its flow.
+/// Place of a tag's packet in its flow.
 #[derive(Debug, Clone, Copy)]
 struct Place {
     flow: FlowId,
@@ -131,7 +131,7 @@ impl Reader {
             self.capture.missed(self.last_ns, event.at_ns.max(self.last_ns), 1);
         }
         self.last_ns = self.last_ns.max(event.at_ns);
-        // A buffer is used again: what comes in with a known tag is another packet.
+        // A buffer is used again: an incoming packet with a known tag is another one.
         if event.point == Some(Kind::InputEnqueue) {
             self.places.remove(event.tag);
         }

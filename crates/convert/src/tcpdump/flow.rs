@@ -6,10 +6,10 @@ use sockscope_record::{FlowId, Kind, Record, SegmentHeader, Unwrapper, marks, tc
 
 use super::line::Segment;
 
-/// A listener on the wire sees what a driver has sent.
+/// A listener on the wire sees the packets that a driver has sent.
 const LEFT: Kind = Kind::InterfaceDequeue;
 
-/// What is known of each flow, by its number.
+/// State of each flow, by its number.
 #[derive(Debug, Default)]
 pub(super) struct Flows(BTreeMap<FlowId, Flow>);
 
@@ -38,7 +38,7 @@ impl Flows {
         record
     }
 
-    /// A segment: its position, what it acknowledges in the reverse flow, and its window in bytes.
+    /// A segment: its position, its acknowledgment in the reverse flow, and its window in bytes.
     pub(super) fn segment(&mut self, flow: FlowId, segment: &Segment) -> Record {
         let is_syn = segment.flags & tcp_flags::SYN != 0;
         let state = self.0.entry(flow).or_default();

@@ -7,10 +7,10 @@ use sockscope_record::tcp_flags;
 use crate::names::Names;
 use crate::time::Clock;
 
-/// What a line says.
+/// Content of a line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Line {
-    /// A packet: when, from where to where, and what.
+    /// A packet: its time, source and destination, and content.
     Packet(u64, [SocketAddr; 2], Packet),
     /// Packets were left out of the text here.
     LeftOut,
@@ -33,7 +33,7 @@ pub(super) enum Packet {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Segment {
     pub flags: u8,
-    /// First sequence number and payload bytes; `None` when none is printed: a pure acknowledgment.
+    /// First sequence number and payload bytes; `None` if they are not printed: a pure acknowledgment.
     pub sequence: Option<(u32, u32)>,
     pub ack: Option<u32>,
     /// As in the header, not scaled.
@@ -42,7 +42,7 @@ pub(super) struct Segment {
     pub window_shift: Option<u8>,
 }
 
-/// Reads one line; the error says what was expected.
+/// Reads one line; the error has the expected text.
 pub(super) fn parse(
     line: &str,
     clock: &mut Clock,

@@ -1,8 +1,8 @@
 //! Text that tcpdump prints.
 //!
 //! A capture stands on the wire, after the sender's driver took the packet: its packets pass
-//! `InterfaceDequeue` (point 4), marked as derived. One taken on an end of the connection sees what
-//! that end receives as late as its own input; nothing in the text tells.
+//! `InterfaceDequeue` (point 4), marked as derived. One taken on an end of the connection sees
+//! received packets as late as that end's own input; the text does not show that.
 //!
 //! Numbers may be absolute or relative to the first of their flow, as tcpdump prints them after a
 //! SYN. Names of hosts become addresses for documentation, which a note relates.
@@ -20,7 +20,8 @@ use sockscope_record::{Protocol, Record, counted, marks, tcp_flags};
 /// Reads a text, line by line.
 ///
 /// Lines with three dots stand for packets left out: from there to the next packet at least one
-/// record is missed. Packets that the capture itself says it missed are missed anywhere in it.
+/// record is missed. Packets that the capture itself reports as missed are missed anywhere in
+/// it.
 pub fn read(text: &str) -> Capture {
     let mut reader = Reader::default();
     for (index, line) in text.lines().enumerate() {
