@@ -10,7 +10,7 @@ const MTU: u64 = 1_500;
 /// The state of the control law.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct CoDel {
-    /// When the delay will have been above the target for an interval.
+    /// Time at which the delay will have been above the target for an interval.
     first_above_ns: Option<u64>,
     drop_next_ns: u64,
     /// Drops since dropping began.

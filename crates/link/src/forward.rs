@@ -1,4 +1,4 @@
-//! Moves packets between two devices through two wires, and measures how late it is.
+//! Moves packets between two devices through two wires, and measures its lateness.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -84,7 +84,7 @@ pub trait Station {
     /// The next packet that the host has sent, with its time.
     fn departed(&mut self) -> Option<(u64, Packet)>;
 
-    /// When something happens next, without a packet: the time at which to call [`Station::advance`].
+    /// Time of the next event without a packet: the time at which to call [`Station::advance`].
     fn next_ns(&self) -> u64;
 }
 
@@ -104,7 +104,7 @@ pub fn carry_to_station(
     let mut buffer = vec![0; HEAD_BYTES + PACKET_BYTES_MAX];
     while !is_over.load(Ordering::Relaxed) {
         let took = to_station.take(device, &mut buffer)?;
-        // One time for all: a packet must not enter a wire before the time of which the wire was last asked.
+        // One time for all: a packet must not enter a wire before the time of the wire's last query.
         let now_ns = now_ns();
         while let Some((due_ns, packet)) = to_station.wire.leave(now_ns) {
             to_station.lateness.add(now_ns - due_ns);
@@ -139,7 +139,7 @@ impl Direction {
         }
     }
 
-    /// Takes packets that are there, a batch at most; how many.
+    /// Takes waiting packets, a batch at most, and returns their number.
     fn take(&mut self, from: &Tun, buffer: &mut [u8]) -> Result<usize, Error> {
         for taken in 0..BATCH {
             match from.recv(buffer) {

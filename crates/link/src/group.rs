@@ -1,4 +1,5 @@
-//! Packets that the kernel passes as one group (GSO), behind a head that says how to divide it.
+//! Packets that the kernel passes as one group (GSO), behind a head with the rules for its
+//! division.
 //!
 //! The head is the `virtio_net_hdr` of linux/virtio_net.h, in the byte order of this machine.
 
@@ -9,7 +10,7 @@ const TCP_IPV4: u8 = 1;
 const TCP_IPV6: u8 = 4;
 const CONGESTION_MARK: u8 = 0x80;
 
-/// What a group is on the line.
+/// Size of a group on the line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Load {
     /// Packets.
@@ -78,7 +79,7 @@ pub mod tests {
         let mut single = group(100, 0);
         single[1] = 0;
         assert_eq!(Load::of_group(&single), Load { packets: 1, bytes: 152 });
-        // Shorter than its headers say, and without a whole head.
+        // Shorter than the length in its headers, and without a whole head.
         assert_eq!(Load::of_group(&group(0, 9)[..30]), Load { packets: 1, bytes: 20 });
         assert_eq!(Load::of_group(&[1; 4]), Load { packets: 1, bytes: 0 });
     }

@@ -22,9 +22,9 @@ const QUEUE_PACKETS: libc::c_int = 10_000;
 /// An end of the link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
-    /// Where the command runs.
+    /// The end of the command.
     Client,
-    /// Where its server runs.
+    /// The end of its server.
     Server,
 }
 
@@ -86,7 +86,7 @@ impl Hosts {
         }
     }
 
-    /// Packets that the kernel dropped at this end since nothing fetched them from the device in time.
+    /// Packets that the kernel dropped at this end, as they were not read from the device in time.
     ///
     /// # Errors
     ///
@@ -95,11 +95,11 @@ impl Hosts {
         self.host(side).run(device_drops)
     }
 
-    /// What all hosts but those in between have sent.
+    /// Traffic sent by all hosts except those in between.
     ///
     /// # Errors
     ///
-    /// [`Error::Thread`] when the thread of a host is gone.
+    /// [`Error::Thread`] when the thread of a host has ended.
     pub fn traffic(&self) -> Result<HostTraffic, Error> {
         let hosts = self.clients.iter().chain([&self.server]);
         let mut all = HostTraffic::default();
@@ -137,7 +137,7 @@ pub fn link_end(address: Ipv4Addr, mtu: u32, has_offload: bool) -> Result<Tun, E
     Ok(tun)
 }
 
-/// Of the device in this thread's namespace: the column `drop` of what it transmits.
+/// Of the device in this thread's namespace: the column `drop` of its transmitted packets.
 fn device_drops() -> u64 {
     let text = std::fs::read_to_string("/proc/thread-self/net/dev").unwrap_or_default();
     transmit_drops(&text, DEVICE).unwrap_or(0)
@@ -168,7 +168,8 @@ fn has_server(text: &str, port: Option<u16>) -> bool {
     })
 }
 
-/// In the form of /proc/net/dev: eight columns of what is received, then bytes, packets, errs and drop of what is sent.
+/// In the form of /proc/net/dev: eight columns of received traffic, then bytes, packets, errs and drop of sent
+/// traffic.
 fn transmit_drops(text: &str, device: &str) -> Option<u64> {
     let mut rows = text.lines().filter_map(|line| line.trim().split_once(':'));
     let (_, columns) = rows.find(|(name, _)| *name == device)?;

@@ -1,9 +1,9 @@
 //! A wire in user space: it carries packets between two TUN devices in two network namespaces.
 //!
-//! [`Wire`] is one direction of it, without I/O and without a clock: packets and times in, packets and times
-//! out. A [`Topology`] makes the namespaces and the devices of it and of other connections between a server and its
-//! clients: [`Hosts`], which starts commands there. [`carry`] moves packets between the devices through two wires, and
-//! measures how late it is.
+//! [`Wire`] is one direction of it, without I/O and without a clock: packets and times in, packets and times out. A
+//! [`Topology`] makes the namespaces and the devices of it and of other connections between a server and its clients:
+//! [`Hosts`], which starts commands there. [`carry`] moves packets between the devices through two wires, and measures
+//! its lateness.
 //!
 //! All random choices of a direction follow from a seed. Each kind of choice has a generator of its own, which is
 //! asked once for each packet: the packets that are dropped depend on the seed and on their number alone.

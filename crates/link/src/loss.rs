@@ -40,13 +40,13 @@ impl Loss {
 mod tests {
     use super::*;
 
-    /// Of so many packets, those that are dropped, by number.
+    /// Of `packets` packets, those that are dropped, by number.
     fn dropped(model: &str, seed: u64, packets: u64) -> Vec<u64> {
         let mut loss = Loss::new(model.parse().unwrap(), seed);
         (1..=packets).filter(|_| loss.drops_next()).collect()
     }
 
-    /// Whether a count lies within four standard deviations of what independent drops would give.
+    /// Whether a count lies within four standard deviations of the mean of independent drops.
     fn is_binomial(count: usize, packets: f64, share: f64) -> bool {
         let deviation = (packets * share * (1.0 - share)).sqrt();
         (count as f64 - packets * share).abs() < 4.0 * deviation

@@ -59,7 +59,7 @@ impl Namespace {
     ///
     /// # Errors
     ///
-    /// [`Error::Thread`] when the thread is gone.
+    /// [`Error::Thread`] when the thread has ended.
     pub fn run<A: Send + 'static>(
         &self,
         work: impl FnOnce() -> A + Send + 'static,

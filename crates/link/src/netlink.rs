@@ -116,7 +116,7 @@ fn with_zero(name: &str) -> Vec<u8> {
     [name.as_bytes(), &[0]].concat()
 }
 
-/// Makes a pair of devices, of which `far` is in another namespace.
+/// Makes a pair of devices; `far` is in another namespace.
 pub fn make_pair(near: &Device, far: &Device, far_namespace: BorrowedFd<'_>) -> io::Result<()> {
     let peer = |request: Request| {
         let descriptor = far_namespace.as_fd().as_raw_fd().to_ne_bytes();

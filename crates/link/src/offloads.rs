@@ -1,4 +1,4 @@
-//! What a network device does for the kernel: the offloads of `ethtool -k`.
+//! Work of a network device for the kernel: the offloads of `ethtool -k`.
 
 use std::io;
 use std::os::fd::AsRawFd;

@@ -110,7 +110,7 @@ fn refused(what: &'static str) -> impl Fn(io::Error) -> Error {
     move |cause| Error::Refused { what, cause }
 }
 
-/// Forks the first process of a new namespace. It says by an errno, or by 0, whether it has a /proc.
+/// Forks the first process of a new namespace. It reports by an errno, or by 0, whether it has a /proc.
 #[allow(unsafe_code)]
 fn first_process(alive: &io::PipeReader, said: &io::PipeWriter) -> Result<Pid, Error> {
     // SAFETY: the PID namespace of later children of this thread alone is replaced.

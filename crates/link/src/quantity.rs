@@ -45,7 +45,7 @@ impl Share {
     }
 }
 
-/// The number of `text` times what its unit stands for; without a unit only 0.
+/// The number of `text` times the factor of its unit; without a unit only 0.
 fn scaled(text: &str, units: &[(&str, f64)]) -> Option<f64> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic() || c == '%' || c == 'µ');
     let number: f64 = digits.trim().parse().ok()?;

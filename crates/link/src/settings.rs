@@ -39,7 +39,7 @@ pub struct Settings {
 pub enum Capacity {
     /// So many packets.
     Packets(u64),
-    /// Packets of so many bytes in all.
+    /// Packets of this number of bytes in all.
     Bytes(u64),
 }
 
@@ -76,7 +76,7 @@ pub enum LossModel {
     },
 }
 
-/// Packets that are held back.
+/// Packets that are delayed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reordering {
     /// Their share of all packets.
@@ -231,7 +231,7 @@ impl FromStr for LossModel {
 impl FromStr for Reordering {
     type Err = SettingsError;
 
-    /// `1%:5ms`: how many packets, and how much longer they take.
+    /// `1%:5ms`: the share of packets, and their extra delay.
     fn from_str(text: &str) -> Result<Self, SettingsError> {
         let parts = text.split_once(':').map(|(share, by)| (share.parse(), by.parse()));
         match parts {
@@ -267,7 +267,7 @@ impl fmt::Display for LossModel {
     }
 }
 
-/// The settings that are not those of a line that carries every packet at once, as `delay=20ms rate=100mbit`.
+/// The settings that differ from those of a line that carries every packet at once, as `delay=20ms rate=100mbit`.
 impl fmt::Display for Settings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut words = Vec::new();

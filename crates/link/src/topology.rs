@@ -27,7 +27,7 @@ const CLIENTS_MAX: u8 = 250;
 /// Bytes that Ethernet adds to an IP packet, which a token bucket counts.
 const ETHERNET_BYTES: u32 = 14;
 
-/// How a server and its clients are connected.
+/// Connection between a server and its clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Topology {
     /// One namespace: packets pass its loopback device.
@@ -238,17 +238,17 @@ fn connect(ends: &[End<'_>; 2], line: Line) -> Result<(), Error> {
 }
 
 impl Line {
-    /// Of frames: a queue of packets has so many of the largest.
+    /// Of frames: a queue of packets has this number of the largest.
     fn queue_bytes(self) -> u32 {
         let bytes = match self.queue {
             Capacity::Bytes(bytes) => bytes,
             Capacity::Packets(packets) => packets.saturating_mul(u64::from(self.frame_bytes())),
         };
-        // A token bucket without room for one frame would send none.
+        // A token bucket without room for one frame would send no frame.
         u32::try_from(bytes).unwrap_or(u32::MAX).max(self.frame_bytes())
     }
 
-    /// What the line sends in a millisecond, and two frames at least.
+    /// Bytes that the line sends in a millisecond, and two frames at least.
     fn burst_bytes(self, rate: Bandwidth) -> u32 {
         u32::try_from(rate.0 / 8_000).unwrap_or(u32::MAX).max(2 * self.frame_bytes())
     }

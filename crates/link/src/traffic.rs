@@ -1,4 +1,4 @@
-//! What a host sent, by the counters of its namespace.
+//! Traffic sent by a host, by the counters of its namespace.
 
 use std::ops::{Add, Sub};
 

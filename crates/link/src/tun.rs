@@ -68,7 +68,7 @@ impl AsFd for Tun {
     }
 }
 
-/// Gives a device of this thread's namespace an MTU, a queue of so many packets, an address, and sets it up.
+/// Gives a device of this thread's namespace an MTU, a queue of this number of packets, an address, and sets it up.
 pub fn set_up_device(
     name: &str,
     mtu: u32,
@@ -78,7 +78,7 @@ pub fn set_up_device(
 ) -> io::Result<()> {
     let number = |number| libc::__c_anonymous_ifr_ifru { ifru_mtu: number };
     configure(name, libc::SIOCSIFMTU, number(mtu.cast_signed()))?;
-    // An integer of the union, whatever its name (netdevice(7): ifr_qlen).
+    // Any integer of the union (netdevice(7): ifr_qlen).
     configure(name, libc::SIOCSIFTXQLEN, number(queue_packets))?;
     configure(name, libc::SIOCSIFADDR, of_address(address))?;
     configure(name, libc::SIOCSIFNETMASK, of_address(mask))?;

@@ -34,7 +34,7 @@ pub struct Counts {
     pub dropped_by_codel: u64,
     /// Packets with an inverted bit.
     pub damaged: u64,
-    /// Packets that were held back, so that others could overtake them.
+    /// Packets that were delayed, so that others could overtake them.
     pub held_back: u64,
 }
 
@@ -56,7 +56,7 @@ pub struct Wire {
     queue_bytes: u64,
     codel: CoDel,
     travelling: BinaryHeap<Reverse<Travelling>>,
-    /// When the packet arrives that nothing may overtake.
+    /// Arrival of the packet that no other may overtake.
     last_due_ns: u64,
     sent: u64,
     counts: Counts,
@@ -150,7 +150,7 @@ impl Wire {
         self.send_until(now_ns);
     }
 
-    /// When something happens next: the time at which to call [`Wire::leave`].
+    /// Time of the next event: the time at which to call [`Wire::leave`].
     pub fn next_ns(&self) -> Option<u64> {
         let due = self.travelling.peek().map(|Reverse(next)| next.due_ns);
         let sends = self.queue.front().map(|head| head.entered_ns.max(self.line.free_ns()));
@@ -179,7 +179,7 @@ impl Wire {
         self.queue_packets + travelling.sum::<u64>()
     }
 
-    /// Asks each generator once, whatever the settings are: the choices for one packet do not depend on those for others.
+    /// Asks each generator once, for any settings: the choices for one packet do not depend on those for others.
     fn choose(&mut self, packet: &mut Packet) -> Chosen {
         let Self { choices, settings, counts, .. } = self;
         let is_lost = choices.loss.drops_next();

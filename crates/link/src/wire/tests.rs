@@ -229,7 +229,8 @@ fn any_settings() -> impl Strategy<Value = Settings> {
 }
 
 proptest! {
-    /// What enters leaves or is counted as dropped, in order but for what is held back, and not before its time.
+    /// A packet that enters leaves or is counted as dropped, in order except for delayed ones, and not before its
+    /// time.
     #[test]
     fn every_packet_leaves_or_is_counted(
         settings in any_settings(),
