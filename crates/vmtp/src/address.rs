@@ -13,8 +13,8 @@ pub trait Address: Copy + PartialEq {
 pub struct Host(pub u128);
 
 impl Host {
-    /// The smallest network that is one party: an IPv4 address, or the /64 of an IPv6 address, of which a
-    /// host has all addresses (RFC 4291 §2.5.1).
+    /// The smallest network of one party: an IPv4 address, or the /64 of an IPv6 address, because a host
+    /// may use all its addresses (RFC 4291 §2.5.1).
     pub(crate) fn party(self) -> Self {
         const V4_MAPPED: u128 = 0xffff;
         if self.0 >> 32 == V4_MAPPED { self } else { Self(self.0 >> 64 << 64) }

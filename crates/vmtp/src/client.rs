@@ -1,10 +1,9 @@
 //! The client's half: one entity, one transaction at a time (RFC 1045 chapter 4).
 //!
-//! Call [`Client::start`], then, whenever something happens: hand in packets with
-//! [`Client::handle`], let time pass with [`Client::handle_timeout`] when [`Client::poll_timeout`]
-//! says so, send what [`Client::poll_transmit`] gives until it gives nothing, and take
-//! [`Client::poll_event`] until it gives nothing. `now_ns` never goes back. Nothing here reads a clock
-//! or a socket; `A` is an address of the network below.
+//! After each input, call [`Client::handle`] with a packet, or [`Client::handle_timeout`] at the time
+//! of [`Client::poll_timeout`]. Then send all packets of [`Client::poll_transmit`], and take all
+//! events of [`Client::poll_event`]. `now_ns` never decreases. Nothing here reads a clock or a socket;
+//! `A` is an address of the network below.
 
 mod replies;
 
@@ -27,11 +26,11 @@ const NOTICES_MAX: usize = 64;
 /// Transaction numbers that a request may take up when its response may be a run (STI).
 const SKIPPED: u32 = 256;
 
-/// How much longer gaps become when packets of a group were lost, in 32nds of a packet's time: RFC
-/// 1045 §2.5.6 says that, not how much.
+/// Increment of the gaps when packets of a group were lost, in 32nds of a packet's time. RFC 1045
+/// §2.5.6 gives no size.
 const GAP_STEP: u8 = 4;
 
-/// What is asked.
+/// A Request to send.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Request {
     /// Which service, 24 bits.
@@ -42,13 +41,13 @@ pub struct Request {
     pub segment: Vec<u8>,
 }
 
-/// How a transaction is carried out.
+/// Options of a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Options {
     /// Collect the Responses of several servers for this long after the first one.
     pub many_ns: Option<u64>,
-    /// Send the request this often, so far apart, and hear who answers until as much time has passed
-    /// again: the whole takes a fixed time, with or without an answer.
+    /// Send the request several times at fixed intervals, and collect the answers for one more
+    /// interval: the total time is fixed, with or without an answer.
     pub fixed: Option<Fixed>,
     /// The response may be a run of packet groups: over 16 KiB.
     pub long_response: bool,
@@ -63,7 +62,7 @@ pub struct Fixed {
     pub every_ns: u64,
 }
 
-/// What a client tells its user.
+/// An event for the client's user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event<A> {
     /// A Response; the transaction is over unless several are collected.
@@ -80,7 +79,7 @@ pub enum StartError {
     /// The one before has not ended.
     #[error("this client already has a transaction: it makes one at a time")]
     Busy,
-    /// The segment is longer than what can be sent there.
+    /// The segment is longer than the limit.
     #[error("a segment of {bytes} octets: {limit} can be sent there")]
     TooLong {
         /// Octets asked for.
@@ -174,17 +173,17 @@ impl<A: Copy + PartialEq> Client<A> {
         }
     }
 
-    /// Who this is.
+    /// The entity of this client.
     pub fn entity(&self) -> Entity {
         self.entity
     }
 
-    /// What has happened so far.
+    /// The counters up to now.
     pub fn counters(&self) -> ClientCounters {
         self.counters
     }
 
-    /// What it sees of its queues, from [`Log::begin`] on.
+    /// The client's observations of its queues, from [`Log::begin`] on.
     pub fn log(&mut self) -> &mut Log<A> {
         &mut self.log
     }
@@ -221,9 +220,9 @@ impl<A: Copy + PartialEq> Client<A> {
         Ok(transaction)
     }
 
-    /// Asks, as far as the multicast address `to` reaches, whether `entity` exists: `sends` times at
-    /// fixed times. A Response names it; [`Event::Finished`] with 0 says that the name is free, as far
-    /// as silence can (RFC 1045 appendix IV.4).
+    /// Asks, within the reach of the multicast address `to`, whether `entity` exists: `sends` times at
+    /// fixed times. A Response names it; [`Event::Finished`] with 0 means that the name is probably
+    /// free, because silence is no proof (RFC 1045 appendix IV.4).
     ///
     /// # Errors
     ///
@@ -355,7 +354,7 @@ impl<A: Copy + PartialEq> Client<A> {
             self.trip.sample(trip_ns.min(self.config.round_trip_ns));
         }
         if !from_group {
-            // A Response says that the whole Request arrived.
+            // A Response proves that the whole Request arrived.
             (0..active.outgoing.groups()).for_each(|group| active.outgoing.finish(group));
         }
         let heard = active.replies.add(from, header, data, base, &self.config);
@@ -512,7 +511,7 @@ impl<A: Copy + PartialEq> Client<A> {
         self.events.push_back(Event::Finished(answers));
     }
 
-    /// TC1 or TC2 passed: the header alone asks what the server has.
+    /// TC1 or TC2 passed: a header without data asks for the server's state.
     fn ask_again(&mut self, now_ns: u64) {
         let round_trip_ns = self.round_trip_ns();
         let Some(active) = &mut self.active else { return };
@@ -522,7 +521,7 @@ impl<A: Copy + PartialEq> Client<A> {
         if is_tired || silence_ns >= self.config.silence_ns_max {
             return self.fail(code::RETRANS_TIMEOUT);
         }
-        // Each silence doubles the wait, up to what a server may take for an answer.
+        // Each silence doubles the wait, up to the longest service time.
         let doubled_ns = round_trip_ns << active.count.min(16);
         let wait_ns = doubled_ns.min(self.config.service_ns.max(round_trip_ns));
         active.count += 1;
@@ -534,7 +533,7 @@ impl<A: Copy + PartialEq> Client<A> {
         self.counters.timeouts += 1;
     }
 
-    /// TC3 passed: what is missing of Responses that have begun is asked for.
+    /// TC3 passed: asks for the missing blocks of Responses that have begun.
     fn ask_for_rest(&mut self, now_ns: u64) {
         let retries = self.config.retries;
         let Some(active) = &mut self.active else { return };
@@ -617,7 +616,7 @@ impl<A: Copy + PartialEq> Client<A> {
         Some(gap.map_or(active.timer.1, |gap_ns| gap_ns.min(active.timer.1)))
     }
 
-    /// What happened, in order.
+    /// The next event, in order.
     pub fn poll_event(&mut self) -> Option<Event<A>> {
         self.events.pop_front()
     }
@@ -639,7 +638,7 @@ impl<A> Active<A> {
         header
     }
 
-    /// Sends what is missing of a group, and leaves longer gaps from now on: packets of it were lost.
+    /// Sends the missing blocks of a group, with longer gaps from now on: packets of it were lost.
     fn send_again(
         &mut self,
         group: usize,

@@ -1,4 +1,4 @@
-//! What an engine is given once, and the timers it runs.
+//! The configuration of an engine, and its timers.
 
 use crate::wire::Checksum;
 
@@ -9,8 +9,8 @@ const MS: u64 = 1_000_000;
 pub struct Config {
     /// Domain of the entity identifiers; 1 is the Internet.
     pub domain: u16,
-    /// Octets of the longest packet, VMTP's header and checksum counted. What the network below
-    /// carries without fragments: 1,480 on Ethernet over IPv4.
+    /// Octets of the longest packet, VMTP's header and checksum counted. The longest packet without
+    /// fragments has 1,480 on Ethernet over IPv4.
     pub packet_bytes: usize,
     /// Whether packets are protected.
     pub checksum: Checksum,
@@ -24,19 +24,19 @@ pub struct Config {
     pub service_ns: u64,
     /// TC3 and TS1: wait for the next packet of a group (RFC 1045: ten packet times).
     pub next_packet_ns: u64,
-    /// TS4: how long a server remembers a transaction after its Response. Older duplicates would be
-    /// taken as new: longer than packets live, retransmissions counted.
+    /// TS4: the time that a server keeps a transaction after its Response. It must exceed the life
+    /// of a packet with retransmissions: older duplicates would be taken as new.
     pub keep_ns: u64,
-    /// A client does not give up before it has heard nothing of its server for so long, however often it
-    /// has asked: a busy machine may keep a server from its processor for many short round trips.
+    /// A client gives up only after such a silence of its server, for any number of its requests: a busy
+    /// machine may keep a server from its processor for many short round trips.
     pub silence_ns_min: u64,
-    /// A client sends nothing again when it has heard nothing of its server for so long: less than
-    /// `keep_ns` by twice the life of a packet, or the server could take a Request for a new one
-    /// after it has forgotten the first.
+    /// The silence of its server after which a client sends nothing again. It must be less than
+    /// `keep_ns` by twice the life of a packet. Otherwise the server could take a Request for a new
+    /// one after it has forgotten the first.
     pub silence_ns_max: u64,
     /// The longest wait after notices that the request is being processed.
     pub backoff_ns_max: u64,
-    /// Packet groups of a run under way at once; bounds what a stream keeps unacknowledged.
+    /// Packet groups of a run under way at once: the bound of a stream's unacknowledged data.
     pub window_groups: usize,
     /// The longest segment that is taken, at most 4 MiB.
     pub segment_bytes_max: usize,
@@ -46,8 +46,8 @@ pub struct Config {
     pub response_gap: u8,
     /// Clients that a server remembers at once.
     pub records_max: usize,
-    /// Octets that a server keeps in all for Requests that are not whole, or not taken by the application,
-    /// and for Responses that are not acknowledged. Requests beyond it are refused with BUSY.
+    /// Octets that a server keeps for incomplete Requests, for Requests that the application has not
+    /// taken, and for unacknowledged Responses. Requests beyond it are refused with BUSY.
     pub held_bytes_max: usize,
     /// Octets of them for one host: an IPv4 address, or the /64 of an IPv6 address.
     pub held_bytes_per_host_max: usize,
@@ -101,7 +101,7 @@ pub enum Timer {
     Response,
     /// TC2: a Request was sent again, asking for an acknowledgment.
     Acknowledgment,
-    /// TC3, TS1: the next packet of a group that has begun to come.
+    /// TC3, TS1: the next packet of a group that has begun.
     NextPacket,
     /// TC4: more Responses to a group's Request.
     MoreResponses,

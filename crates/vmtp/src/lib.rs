@@ -2,16 +2,16 @@
 //!
 //! - [`wire`]: packets, entities, checksums, notices between modules;
 //! - [`client`] and [`server`]: the two engines. They read no clock and no socket: the caller hands in
-//!   packets and times, and sends what they give;
+//!   packets and times, and sends their packets;
 //! - [`driver`]: the engines on UDP and raw IP sockets;
-//! - [`observe`]: what the engines see of their queues;
+//! - [`observe`]: the engines' observations of their queues;
 //! - [`store`]: a storage server and its client.
 //!
 //! A client makes one transaction at a time: a Request of up to 16 KiB, or a run of packet groups of up
-//! to 4 MiB, and its Response. The next Request acknowledges the Response before it. What is lost is
-//! asked for by blocks of 512 octets. Each Request reaches the server's application once.
+//! to 4 MiB, and its Response. The next Request acknowledges the Response before it. Lost data is
+//! requested by blocks of 512 octets. Each Request reaches the server's application once.
 //!
-//! What is not here: security (EPG, AuthProbe), forwarding, entity migration, receive sequences (NRS),
+//! Not implemented: security (EPG, AuthProbe), forwarding, entity migration, receive sequences (NRS),
 //! datagram Requests, priorities beyond carrying them, group management by request.
 
 mod address;

@@ -13,14 +13,14 @@ pub(crate) struct Outgoing {
     segment: Vec<u8>,
     /// By group: blocks that the other side has.
     acknowledged: Vec<u32>,
-    /// By group: said to be whole, by a notice or by what followed.
+    /// By group: known to be whole, from a notice or a later packet.
     done: Vec<bool>,
     /// The first group not sent yet.
     unsent: usize,
     queue: VecDeque<Part>,
 }
 
-/// What is still to be put into packets.
+/// Blocks to put into packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Part {
     group: usize,
@@ -53,8 +53,8 @@ impl Outgoing {
         self.done.len()
     }
 
-    /// What holds between two calls: all that is queued belongs to groups that were sent before, once
-    /// each, and is not acknowledged.
+    /// The invariant between two calls: each queued part belongs to a group that was sent once before
+    /// and is not acknowledged.
     fn check(&self) {
         debug_assert!(self.unsent <= self.groups(), "{} of {}", self.unsent, self.groups());
         debug_assert_eq!(self.acknowledged.len(), self.done.len(), "a mask for each group");
@@ -132,7 +132,7 @@ impl Outgoing {
         }
     }
 
-    /// The other side has these blocks of a group and no others, whatever it said before: it was started
+    /// The other side has these blocks of a group and no others, despite earlier notices: it was started
     /// again, or the notice is an old one, which costs only packets.
     pub(crate) fn correct(&mut self, group: usize, blocks: u32) {
         let full = self.group(group).full();
@@ -164,8 +164,7 @@ impl Outgoing {
         }
     }
 
-    /// Queues what the other side does not have of a group that was sent before; gives how many
-    /// blocks that is.
+    /// Queues the unacknowledged blocks of a group that was sent before; returns their number.
     pub(crate) fn resend(&mut self, group: usize, asks: bool) -> u32 {
         if group >= self.unsent {
             return 0;
@@ -177,7 +176,7 @@ impl Outgoing {
         blocks.count_ones()
     }
 
-    /// Queues a packet without data, to ask what the other side has of a group.
+    /// Queues a packet without data, to ask for the received blocks of a group.
     pub(crate) fn ask(&mut self, group: usize) {
         if group < self.unsent && !self.queue.iter().any(|part| part.group == group) {
             self.queue.push_front(Part { group, blocks: 0, asks: true });
@@ -215,8 +214,8 @@ impl Outgoing {
 
 /// A segment being received.
 ///
-/// Memory is taken for data that has arrived, never for the length that a packet announces: anybody can
-/// announce 4 MiB in one packet.
+/// Memory is taken for data that has arrived, never for the length that a packet announces: any sender
+/// can announce 4 MiB in one packet.
 #[derive(Debug)]
 pub(crate) struct Incoming {
     /// Octets of the whole segment, as announced.
@@ -233,7 +232,7 @@ pub(crate) struct Incoming {
     groups_whole: usize,
 }
 
-/// What a packet added.
+/// The effect of a packet on its group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Added {
     /// Its group is whole now, by this packet.
@@ -248,7 +247,7 @@ pub(crate) enum Added {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Malformed;
 
-/// What the allocator and the map take for a block behind a gap, besides its octets; measured, rounded up.
+/// Octets of the allocator and the map for a block behind a gap, without its data; measured, rounded up.
 const BLOCK_OVERHEAD_BYTES: usize = 64;
 
 impl Incoming {
@@ -326,8 +325,8 @@ impl Incoming {
         })
     }
 
-    /// What holds between two packets: octets are counted as they are held, none beyond the segment,
-    /// and none behind a gap that is filled.
+    /// The invariant between two packets: the counted octets equal the held ones, none beyond the
+    /// segment, and none behind a gap that is filled.
     fn check(&self) {
         let behind: usize = self.behind.values().map(|block| block.len()).sum();
         debug_assert_eq!(self.behind_bytes, behind, "octets behind a gap");

@@ -1,10 +1,10 @@
-//! What an engine sees of its own queues: points 1, 2, 7 and 8, and the ends of transactions.
+//! An engine's observations of its own queues: points 1, 2, 7 and 8, and the ends of transactions.
 //!
-//! An engine that observes keeps a [`Seen`] for each passage until its user takes it; one
-//! that was not keeps nothing. Point 1 is when the message of a packet was handed down or asked for
-//! again, point 2 when the packet was made, point 7 when it arrived, point 8 when its message was
-//! whole and handed up; a packet that adds to no message passes 7 and 8 at once. Times are those that
-//! the engine was given. [`crate::driver::Trace`] makes records of them.
+//! An engine that observes keeps a [`Seen`] for each passage until its user takes it; another engine
+//! keeps nothing. Point 1 is the time when the message of a packet was handed down or asked for
+//! again. Point 2 is when the packet was made, point 7 when it arrived, point 8 when its message was
+//! whole and handed up. A packet that adds to no message passes 7 and 8 at once. Times are those
+//! given to the engine. [`crate::driver::Trace`] makes records of them.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -20,11 +20,11 @@ pub struct Seen<A> {
     pub at_ns: u64,
     /// The other end.
     pub peer: A,
-    /// What.
+    /// The event.
     pub sight: Sight,
 }
 
-/// What was seen.
+/// An observed event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sight {
     /// Points 1 and 2: a packet leaves.
@@ -41,7 +41,7 @@ pub enum Sight {
         /// Octets of it.
         octets: u32,
     },
-    /// Point 8: a packet's data was handed up, or turned out to be none that anybody needs.
+    /// Point 8: a packet's data was handed up, or turned out to be unneeded.
     Taken {
         /// Its number.
         packet: u64,
@@ -61,14 +61,14 @@ pub enum Sight {
     },
 }
 
-/// What was seen and not taken yet.
+/// Observations not taken yet.
 #[derive(Debug)]
 pub struct Log<A> {
     seen: Option<VecDeque<Seen<A>>>,
     /// The latest time given.
     now_ns: u64,
     packets: u64,
-    /// The packet being looked at.
+    /// The packet in process.
     current: Option<(A, u64)>,
     /// Packets of messages that are not whole, by the other entity.
     waiting: BTreeMap<Entity, Vec<(A, u64)>>,
@@ -91,12 +91,12 @@ impl<A> Default for Log<A> {
 }
 
 impl<A: Copy> Log<A> {
-    /// Keeps from now on what is seen.
+    /// Keeps observations from now on.
     pub fn begin(&mut self) {
         self.seen.get_or_insert_default();
     }
 
-    /// What was seen, nearly in order of time.
+    /// The next observation, nearly in order of time.
     pub fn poll(&mut self) -> Option<Seen<A>> {
         self.seen.as_mut()?.pop_front()
     }
@@ -110,7 +110,7 @@ impl<A: Copy> Log<A> {
         self.now_ns = now_ns;
     }
 
-    /// A packet comes in; [`Log::looked_at`] ends what is done with it.
+    /// A packet was received; [`Log::looked_at`] ends its processing.
     pub(crate) fn came(&mut self, now_ns: u64, from: A, octets: usize) {
         self.now_ns = now_ns;
         if self.seen.is_some() {

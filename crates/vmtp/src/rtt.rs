@@ -18,7 +18,7 @@ impl RoundTrip {
         });
     }
 
-    /// TC2: what an answer may take, at least `least`; `unknown` before the first sample.
+    /// TC2: the limit for an answer, at least `least`; `unknown` before the first sample.
     pub(crate) fn limit_ns(self, least: u64, unknown: u64) -> u64 {
         let limit = |(smoothed, variation): (u64, u64)| smoothed.saturating_add(4 * variation);
         self.measured.map_or(unknown, limit).max(least)

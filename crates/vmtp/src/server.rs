@@ -1,8 +1,8 @@
 //! The server's half: one entity, any number of clients (RFC 1045 chapter 5).
 //!
-//! Use it as [`crate::client`] says; [`Server::poll_request`] gives Requests that arrived whole, each
-//! once, and [`Server::respond`] answers them, in any order. A client is remembered by its entity: what
-//! it asked last, how far that went, and the Response until the client is known to have it.
+//! Use it as [`crate::client`] describes; [`Server::poll_request`] returns whole Requests, each once,
+//! and [`Server::respond`] answers them, in any order. The server keeps a record for each client's
+//! entity: the last Request, its progress, and the Response until the client is known to have it.
 
 mod memory;
 mod record;
@@ -114,7 +114,7 @@ impl<A: Address> Server<A> {
         }
     }
 
-    /// Who this is.
+    /// The entity of this server.
     pub fn entity(&self) -> Entity {
         self.entity
     }
@@ -124,12 +124,12 @@ impl<A: Address> Server<A> {
         self.groups.insert(group);
     }
 
-    /// What has happened so far.
+    /// The counters up to now.
     pub fn counters(&self) -> ServerCounters {
         self.counters
     }
 
-    /// What it sees of its queues, from [`Log::begin`] on.
+    /// The server's observations of its queues, from [`Log::begin`] on.
     pub fn log(&mut self) -> &mut Log<A> {
         &mut self.log
     }
@@ -161,7 +161,7 @@ impl<A: Address> Server<A> {
         self.check();
     }
 
-    /// What holds between two calls: each record has one timer, and bounds are kept.
+    /// The invariant between two calls: each record has one timer, and bounds are kept.
     fn check(&self) {
         assert_eq!(self.timers.len(), self.records.len(), "one timer for each record");
         assert!(
@@ -215,7 +215,7 @@ impl<A: Address> Server<A> {
     /// A new transaction: an implicit acknowledgment of all before it (RFC 1045 §2.5.3).
     fn open(&mut self, now_ns: u64, from: A, header: &Header, data: &[u8]) {
         if header.control.not_start_of_run {
-            // Which group this is, only the first one tells.
+            // Only the first packet gives the number of this group.
             return self.push_notice(from, header, 0, code::NO_RUN_RECORD);
         }
         let is_room = self.records.contains_key(&header.client) || self.make_room(now_ns);
@@ -237,7 +237,7 @@ impl<A: Address> Server<A> {
             }
         }
         self.records.insert(header.client, record);
-        // Whatever this packet is, its record does not stay for ever.
+        // The timer bounds the life of the record, for any packet.
         self.set_timer(header.client, now_ns.saturating_add(self.config.next_packet_ns));
         self.add(now_ns, from, header, data, 0);
     }
@@ -271,7 +271,7 @@ impl<A: Address> Server<A> {
         self.forget(client);
     }
 
-    /// Counts what a record takes, after it has changed.
+    /// Counts the memory of a record, after it has changed.
     fn charge(&mut self, client: Entity) {
         if let Some(record) = self.records.get_mut(&client) {
             self.memory.charge(client, record);
@@ -333,7 +333,7 @@ impl<A: Address> Server<A> {
         }
     }
 
-    /// Whether the client's silence after a Response was its end or a dropped packet, it says itself.
+    /// The client's report on a Response: it is received, or packets were dropped.
     fn notice(&mut self, now_ns: u64, notice: Notice) {
         let keep_ns = self.config.keep_ns;
         let acknowledgment_ns = self.acknowledgment_ns();
@@ -459,7 +459,7 @@ impl<A: Address> Server<A> {
     }
 
     fn push_notice(&mut self, to: A, header: &Header, delivery: u32, code: u32) {
-        // About what arrived by multicast, only a Request that was taken is answered.
+        // After a multicast, only accepted Requests are answered.
         let is_silent = header.multicast && !matches!(code, code::OK | code::RETRY);
         if is_silent || self.notices.len() >= NOTICES_MAX {
             return;
@@ -607,7 +607,7 @@ impl<A: Address> Server<A> {
         !self.requests.is_empty()
     }
 
-    /// Whether packets wait, or a Response that is kept until its client says that it arrived.
+    /// Whether packets wait, or a Response that is kept until its client confirms it.
     pub fn owes(&self) -> bool {
         let is_kept = |record: &Record<A>| record.keeps_answer();
         !self.notices.is_empty() || !self.sending.is_empty() || self.records.values().any(is_kept)

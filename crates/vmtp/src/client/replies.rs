@@ -1,4 +1,4 @@
-//! Responses as they come in, one for each server that answers.
+//! Responses in reception, one for each server that answers.
 
 use crate::config::Config;
 use crate::message::{Added, Incoming, group_number};
@@ -21,14 +21,14 @@ struct Reply<A> {
     head: Header,
 }
 
-/// What a packet did.
+/// The effect of a packet.
 #[derive(Debug)]
 pub(super) struct Heard<A> {
     pub whole: Option<Response<A>>,
-    /// What to tell the server, if anything, and which blocks arrived.
+    /// The code of the notice to the server, if any, and the received blocks.
     pub notice: Option<u32>,
     pub delivery: u32,
-    /// More packets of the group must come.
+    /// The group lacks packets.
     pub waits: bool,
 }
 
@@ -53,7 +53,7 @@ impl<A: Copy> Replies<A> {
         !self.of.is_empty()
     }
 
-    /// How many arrived whole.
+    /// The number of whole Responses.
     pub(super) fn whole(&self) -> usize {
         self.of.iter().filter(|reply| reply.incoming.is_none()).count()
     }
@@ -89,7 +89,7 @@ impl<A: Copy> Replies<A> {
         };
         let Ok(added) = incoming.add(number, header, data) else { return Heard::nothing() };
         let is_whole = incoming.is_whole(number);
-        // A packet without data asks what is here.
+        // A packet without data asks for the received blocks.
         let asks = header.control.acknowledge && (is_whole || header.delivery == 0);
         let notice = asks.then_some(if is_whole { code::OK } else { code::RETRY });
         let delivery = incoming.received(number);
@@ -111,7 +111,7 @@ impl<A: Copy> Replies<A> {
         Ok(self.of.len() - 1)
     }
 
-    /// By Response that has begun: where to ask, whom, for which group, and what of it is here.
+    /// By Response that has begun: address, server, first incomplete group, its received blocks.
     pub(super) fn missing(&self, base: u32) -> impl Iterator<Item = (A, Entity, u32, u32)> {
         self.of.iter().filter_map(move |reply| {
             let incoming = reply.incoming.as_ref()?;
@@ -136,14 +136,14 @@ impl<A: Copy> Reply<A> {
     }
 }
 
-/// What was answered.
+/// A Response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Response<A> {
-    /// Who answered.
+    /// The server that answered.
     pub server: Entity,
     /// From where.
     pub from: A,
-    /// How it ended: a code of [`code`] or the application's.
+    /// Its result: a code of [`code`] or the application's.
     pub code: u32,
     /// Octets that travelled in the header.
     pub user: [u8; 20],

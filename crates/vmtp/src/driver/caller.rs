@@ -13,7 +13,7 @@ use crate::observe::Log;
 use crate::wire::{Entity, code};
 use crate::{Client, Config, Event, Fixed, Options, Request, Response};
 
-/// A call did not come to a Response.
+/// A call without a Response.
 #[derive(Debug, thiserror::Error)]
 pub enum CallError {
     /// The socket failed.
@@ -51,7 +51,7 @@ pub struct Caller {
 impl Caller {
     /// A client whose first transaction has this number: take one that the entity has not used.
     pub fn new(link: Link, entity: Entity, first_transaction: u32, config: Config) -> Self {
-        // Without a filter the engine looks at all packets, and lets go of others'.
+        // Without a filter the engine checks all packets, and drops those of others.
         let _ = link.want(&Wanted::Client(entity));
         Self {
             link,
@@ -66,12 +66,12 @@ impl Caller {
         &self.link
     }
 
-    /// What has happened so far.
+    /// The counters up to now.
     pub fn counters(&self) -> ClientCounters {
         self.client.counters()
     }
 
-    /// What its engine sees, from [`Log::begin`] on; for [`super::Trace`].
+    /// The observations of its engine, from [`Log::begin`] on; for [`super::Trace`].
     pub fn log(&mut self) -> &mut Log<SocketAddr> {
         self.client.log()
     }
@@ -114,7 +114,7 @@ impl Caller {
         self.collect()
     }
 
-    /// Asks who has a name, at fixed times: the answers that arrived, none for a name that is free.
+    /// Asks for the owner of a name, at fixed times: the received answers, none for a free name.
     ///
     /// # Errors
     ///

@@ -1,10 +1,9 @@
-//! Which packets a raw socket wakes its owner for.
+//! The packet filter of a raw socket.
 //!
 //! The kernel gives each raw socket of a protocol a copy of every packet to its address (raw(7)): with
 //! n clients on one address each Response would wake all n. A filter of classic BPF looks at the
 //! entities in the header (RFC 1045 §3.2) and throws foreign packets away before they are queued.
-//! What it lets through is still looked at by the engine: a filter may let through too much, never
-//! too little.
+//! The engine checks each accepted packet itself: a filter may accept too much, never too little.
 
 use socket2::SockFilter;
 
@@ -15,13 +14,13 @@ use crate::wire::{Entity, MANAGER_GROUP, operation};
 pub(super) enum Wanted {
     /// Responses to this client, and notices to it.
     Client(Entity),
-    /// Requests to anybody: where no entity has that name, the server says so.
+    /// Requests to any server: without an entity of that name, the server refuses them.
     Server(Entity),
     /// Requests to this server or one of its groups, and to the management module.
     Member(Entity, Vec<Entity>),
 }
 
-/// Offsets in a packet. Of a notice, the entity that it is for comes first in the parameters.
+/// Offsets in a packet. In a notice, the addressed entity is the first parameter.
 mod at {
     pub const CLIENT: u32 = 0;
     pub const CONTROL: u32 = 12;
@@ -30,12 +29,12 @@ mod at {
     pub const NOTIFIED: u32 = 36;
 }
 
-/// Bits of the code word that tell a notice: DGM, PIC and the operation.
+/// Bits of the code word that identify a notice: DGM, PIC and the operation.
 const NOTICE_MASK: u32 = 0x41ff_ffff;
 const NOTICE_FLAGS: u32 = 0x4100_0000;
 const RESPONSE_BIT: u32 = 1;
 
-// Classic BPF (linux/filter.h): what the instructions of the kernel are called.
+// Classic BPF (linux/filter.h): the kernel's names of the instructions.
 const LOAD_X_HEADER_BYTES: u16 = 0xb1; // BPF_LDX | BPF_B | BPF_MSH
 const LOAD_X: u16 = 0x01; // BPF_LDX | BPF_W | BPF_IMM
 const LOAD_AT_X: u16 = 0x40; // BPF_LD | BPF_W | BPF_IND
@@ -49,7 +48,7 @@ const DROP: u32 = 0;
 /// One instruction: code, where to go if true and if false, operand.
 type Step = (u16, u8, u8, u32);
 
-/// The filter for a socket whose packets come with the IPv4 header before them, or without.
+/// The filter for a socket that receives packets with their IPv4 header, or without.
 pub(super) fn filter(wanted: &Wanted, has_header: bool) -> Vec<SockFilter> {
     let steps = program(wanted, has_header);
     steps
@@ -94,7 +93,7 @@ fn requests(server: Entity) -> Vec<Step> {
     steps
 }
 
-/// Takes a packet that names this entity there; goes on otherwise.
+/// Accepts a packet with this entity there; else continues with the next step.
 fn entity_is(at: u32, entity: Entity) -> Vec<Step> {
     // The halves.
     let [high, low] = [(entity.0 >> 32) as u32, entity.0 as u32];
@@ -107,7 +106,7 @@ fn entity_is(at: u32, entity: Entity) -> Vec<Step> {
     ]
 }
 
-/// Drops what is no notice of this operation.
+/// Drops packets other than notices of this operation.
 fn notice_is(operation: u32) -> Vec<Step> {
     vec![
         (LOAD_AT_X, 0, 0, at::CODE),
@@ -117,7 +116,7 @@ fn notice_is(operation: u32) -> Vec<Step> {
     ]
 }
 
-/// How far a jump over these goes: seven steps at most.
+/// The length of a jump over these: seven steps at most.
 fn length(steps: &[Step]) -> u8 {
     steps.len() as u8
 }
@@ -132,7 +131,7 @@ mod tests {
     const SERVER: Entity = Entity(0x0000_004d_7f00_0001);
     const GROUP: Entity = Entity(0x6008_a05a_2408_004d);
 
-    /// What the kernel does with these few instructions (net/core/filter.c).
+    /// The kernel's result for these few instructions (net/core/filter.c).
     fn takes(wanted: &Wanted, octets: &[u8], has_header: bool) -> bool {
         let (mut a, mut x, mut at) = (0u32, 0u32, 0usize);
         let steps = program(wanted, has_header);

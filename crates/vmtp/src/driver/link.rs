@@ -21,7 +21,7 @@ pub(super) const RECEIVE_BYTES: usize = 65_536;
 /// Octets that a socket keeps for a busy program, if the system grants them.
 const BUFFER_BYTES: usize = 4 << 20;
 
-/// What VMTP packets travel in.
+/// The protocol below VMTP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Transport {
     /// UDP.
@@ -30,13 +30,13 @@ pub enum Transport {
     Raw,
 }
 
-/// A socket could not be had.
+/// A socket could not be opened.
 #[derive(Debug, thiserror::Error)]
 #[error("{what}: {source}")]
 pub struct LinkError {
-    /// What was tried.
+    /// The failed operation.
     pub what: String,
-    /// What the system said.
+    /// The error of the system.
     pub source: io::Error,
 }
 
@@ -75,7 +75,7 @@ impl Link {
     ///
     /// # Errors
     ///
-    /// What the system refuses, and why.
+    /// When the system refuses the socket or the address.
     pub fn bind(transport: Transport, address: SocketAddr) -> Result<Self, LinkError> {
         let (kind, protocol, at) = match transport {
             Transport::Udp => (Type::DGRAM, Protocol::UDP, address),
@@ -103,7 +103,7 @@ impl Link {
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// When the system reports an error.
     pub fn local_address(&self) -> io::Result<SocketAddr> {
         self.socket.local_addr().map(|address| self.place(address))
     }
@@ -136,8 +136,7 @@ impl Link {
         socket.set_multicast_if_v4(&interface).map_err(LinkError::new("cannot choose an interface"))
     }
 
-    /// Lets the kernel throw away what its owner does not want: only raw sockets get packets for
-    /// others.
+    /// Lets the kernel drop unwanted packets: only raw sockets receive packets for others.
     ///
     /// # Errors
     ///

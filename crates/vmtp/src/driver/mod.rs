@@ -1,7 +1,7 @@
 //! The engines on real sockets: UDP, which needs no rights, and IP protocol 81, which does.
 //!
 //! [`Caller`] makes calls and waits for them, or is polled; [`Service`] serves. Both own one socket
-//! and use one thread. Times come from the monotonic clock.
+//! and use one thread. Times are those of the monotonic clock.
 
 mod caller;
 mod filter;
@@ -19,7 +19,7 @@ use std::time::Duration;
 use crate::Config;
 use crate::wire::{HEADER_BYTES, TRAILER_BYTES};
 
-/// The longest wait for a packet: how soon a caller notices that it is to stop.
+/// The longest wait for a packet, and so the longest delay of a caller's stop.
 const WAIT_MAX: Duration = Duration::from_millis(10);
 
 impl Config {
@@ -38,7 +38,7 @@ fn now_ns() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// How long to wait for a packet when something is due at `due_ns`.
+/// The wait for a packet when something is due at `due_ns`.
 fn wait_for(due_ns: Option<u64>, now_ns: u64) -> Duration {
     let due = due_ns.map(|due_ns| Duration::from_nanos(due_ns.saturating_sub(now_ns)));
     due.unwrap_or(WAIT_MAX).min(WAIT_MAX)

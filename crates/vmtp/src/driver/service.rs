@@ -13,10 +13,10 @@ use crate::server::{Incoming, RespondError, ServerCounters};
 use crate::wire::Entity;
 use crate::{Config, Outcome, Server, Token};
 
-/// Packets taken before requests are looked at: a busy network does not starve the application.
+/// Packets taken before requests are handled: a busy network does not starve the application.
 const PACKETS_AT_ONCE: usize = 64;
 
-/// How long the end may take for what is still to be sent.
+/// The longest time at the end for packets that are still queued.
 const FINISH_NS_MAX: u64 = 500_000_000;
 
 /// One server entity and its socket.
@@ -34,7 +34,7 @@ pub struct Service {
 impl Service {
     /// A server without a Request yet.
     pub fn new(link: Link, entity: Entity, config: Config) -> Self {
-        // Without a filter the engine looks at all packets, and lets go of others'.
+        // Without a filter the engine checks all packets, and drops those of others.
         let _ = link.want(&Wanted::Server(entity));
         Self {
             link,
@@ -57,15 +57,15 @@ impl Service {
     /// # Errors
     ///
     /// When the server is among others and the kernel does not take the group into its filter: then
-    /// requests to the group do not come.
+    /// requests to the group are not received.
     pub fn join(&mut self, group: Entity) -> Result<(), LinkError> {
         self.server.join(group);
         self.groups.push(group);
         if self.is_among_others { self.want_own() } else { Ok(()) }
     }
 
-    /// Says that other servers share the address, which raw IP cannot tell apart by ports: Requests to
-    /// names that are not this server's or its groups' are for one of them, and not refused here.
+    /// Declares that other servers share the address, which raw IP cannot distinguish by ports:
+    /// this server does not refuse Requests to foreign names, which are for one of them.
     ///
     /// # Errors
     ///
@@ -80,7 +80,7 @@ impl Service {
         self.link.want(&Wanted::Member(self.entity, self.groups.clone()))
     }
 
-    /// What has happened so far.
+    /// The counters up to now.
     pub fn counters(&self) -> ServerCounters {
         self.server.counters()
     }
@@ -100,13 +100,13 @@ impl Service {
         self.server.prove_address(token);
     }
 
-    /// What its engine sees, from [`Log::begin`] on; for [`super::Trace`].
+    /// The observations of its engine, from [`Log::begin`] on; for [`super::Trace`].
     pub fn log(&mut self) -> &mut Log<SocketAddr> {
         self.server.log()
     }
 
-    /// Sends what is still queued, for instance because the client asked for pauses, and takes what
-    /// clients say of it, at most for half a second. A client that lacks an answer after that gets none.
+    /// Sends the queued packets, for instance after a client asked for pauses, and handles the clients'
+    /// packets about them, at most for half a second. A client without an answer after that gets none.
     ///
     /// # Errors
     ///
@@ -120,8 +120,8 @@ impl Service {
         Ok(())
     }
 
-    /// Answers requests by `answer`, until `ends` says so. It is asked before each turn, and may take what the
-    /// engine saw.
+    /// Answers requests by `answer`, until `ends` returns true. `ends` is called before each turn, and may
+    /// take the engine's observations.
     ///
     /// # Errors
     ///
@@ -170,7 +170,7 @@ impl Service {
         self.server.poll_request()
     }
 
-    /// Answers a request; the inner error says that the client has gone on, or the answer is too long.
+    /// Answers a request; the inner error is a client that has gone on, or an answer that is too long.
     ///
     /// # Errors
     ///

@@ -1,8 +1,8 @@
-//! What engines saw, as records: points 1, 2, 7 and 8 of the flows between this socket and its peers.
+//! Engines' observations as records: points 1, 2, 7 and 8 of the flows of this socket and its peers.
 //!
 //! Positions count octets of packets by flow, as a kernel's probes count datagrams, but by this socket
-//! alone: one direction counts what was sent, the other what arrived. A bundle of them is joined with
-//! the kernel's by `sockscope merge`. Times are nanoseconds of `CLOCK_MONOTONIC`.
+//! alone: one direction counts sent octets, the other received octets. `sockscope merge` joins a
+//! bundle of them with the kernel's. Times are nanoseconds of `CLOCK_MONOTONIC`.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -48,7 +48,7 @@ impl Trace {
         }
     }
 
-    /// Adds what was seen.
+    /// Adds an observation.
     pub fn add(&mut self, seen: &Seen<SocketAddr>) {
         let (mine, theirs) = self.flows(seen);
         let at_ns = seen.at_ns;

@@ -134,8 +134,8 @@ impl Memory {
     }
 }
 
-/// How long a half Request may be silent before it does not count as under way. One that is heard stays:
-/// else many of them at once would replace each other, and no Request would be completed.
+/// The longest silence of a half Request that counts as under way. An active one stays: else many of
+/// them at once would replace each other, and no Request would be completed.
 fn silence_ns(config: &Config) -> u64 {
     SILENT_PACKETS * config.next_packet_ns
 }

@@ -1,4 +1,4 @@
-//! What a server remembers of one client.
+//! The server's record of one client.
 
 use super::transaction::{Incoming as Request, Outcome, Token};
 use crate::address::{Address, Host};
@@ -23,7 +23,7 @@ pub(super) struct Record<A> {
     /// Timeouts since something was heard.
     pub count: u32,
     pub deadline_ns: u64,
-    /// When what is sent now was handed down or asked for.
+    /// When the current data was handed down or asked for.
     pub queued_ns: u64,
     pub send_after_ns: u64,
     /// When its client was heard last.
@@ -38,7 +38,7 @@ pub(super) struct Record<A> {
     pub charge: Charge,
 }
 
-/// What [`Memory`](super::memory::Memory) has of a record.
+/// The counts that [`Memory`](super::memory::Memory) has of a record.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Charge {
     pub host: Option<Host>,
@@ -48,10 +48,10 @@ pub(super) struct Charge {
     pub receiving_ns: Option<u64>,
 }
 
-/// How far it is (RFC 1045 §5.1).
+/// Its progress (RFC 1045 §5.1).
 #[derive(Debug)]
 pub(super) enum State {
-    /// Packets of the Request come in.
+    /// Packets of the Request are being received.
     Receiving(Incoming),
     /// The application has it.
     Processing,
@@ -61,7 +61,7 @@ pub(super) enum State {
     Over,
 }
 
-/// Where a transaction number stands to the record's.
+/// The relation of a transaction number to the record's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
     Older,
@@ -72,7 +72,7 @@ pub(super) enum Place {
     Newer,
 }
 
-/// What to do about a packet of a Request.
+/// The reaction to a packet of a Request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Answer {
     Nothing,
@@ -121,7 +121,7 @@ impl<A: Address> Record<A> {
     /// A packet of `octets` was received.
     pub(super) fn note_received(&mut self, now_ns: u64, from: A, octets: usize) {
         if from.host() != self.from.host() {
-            // What another address has sent or proved says nothing of this one.
+            // Octets and proofs of another address do not count for this one.
             (self.received_bytes, self.sent_bytes, self.is_proved) = (0, 0, false);
         }
         self.from = from;
@@ -157,7 +157,7 @@ impl<A: Address> Record<A> {
     }
 
     pub(super) fn place_of(&self, transaction: u32) -> Place {
-        // Numbers wrap: what is up to 2^31 ahead is newer.
+        // Numbers wrap: numbers up to 2^31 ahead are newer.
         let is_idempotent = matches!(self.state, State::Over) && self.answer.code.datagram;
         match group_number(self.base, transaction, self.groups) {
             Some(_) if is_idempotent => Place::Again,
@@ -289,7 +289,7 @@ impl<A: Address> Record<A> {
         }
     }
 
-    /// Where to ask for what is missing of the Request: address, header of the group, its blocks here.
+    /// The request for missing blocks: address, header of the group, its received blocks.
     pub(super) fn missing(&self) -> (A, Header, u32) {
         let group = match &self.state {
             State::Receiving(incoming) => incoming.first_missing(),

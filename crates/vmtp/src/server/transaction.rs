@@ -2,10 +2,10 @@
 
 use crate::wire::Entity;
 
-/// Which transaction of which client.
+/// The identity of a transaction: client and number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Token {
-    /// Who asked.
+    /// The client.
     pub client: Entity,
     /// The client's number of it.
     pub transaction: u32,
@@ -18,7 +18,7 @@ pub struct Incoming<A> {
     pub token: Token,
     /// From where.
     pub from: A,
-    /// Who was asked: this server, or a group that it is in.
+    /// The addressed server: this one, or a group of it.
     pub server: Entity,
     /// Which service.
     pub code: u32,

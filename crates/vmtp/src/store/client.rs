@@ -23,7 +23,7 @@ const PART_ENDING: &str = ".sockscope-part";
 const PART_TRIES: u32 = 8;
 /// Rights of a part that is to replace a file, which no other user may read, until it is whole.
 const REPLACING_MODE: u32 = 0o600;
-/// Rights of a new file, without those that the umask takes: what [`File::create`] gives.
+/// Rights of a new file before the umask, as [`File::create`] gives.
 const NEW_MODE: u32 = 0o666;
 
 /// Something could not be done.
@@ -32,10 +32,10 @@ pub enum ClientError {
     /// No answer, in all the time that was given.
     #[error(transparent)]
     Call(#[from] CallError),
-    /// The store says no.
+    /// The store refuses.
     #[error("{what}: {refusal}")]
     Refused {
-        /// What was asked.
+        /// The request.
         what: String,
         /// Why not.
         refusal: Refusal,
@@ -45,13 +45,13 @@ pub enum ClientError {
     Local {
         /// Its name.
         name: String,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
     /// A file that is longer than the store takes.
     #[error("{0}: longer than a store's file, which is at most 1 TiB")]
     TooLong(String),
-    /// What is read back is not what was written.
+    /// The data read back differs from the data written.
     #[error("{0}: the store has something else than was sent, or somebody else writes")]
     Differs(String),
 }
@@ -97,8 +97,8 @@ impl StoreClient {
         Ok(client)
     }
 
-    /// Tells `to` from now on what the engine saw, after each call; of all that was, if the caller was
-    /// made to observe before. A closed channel gets nothing.
+    /// Sends the engine's observations to `to` from now on, after each call; also earlier ones, if the
+    /// caller was made to observe before. A closed channel gets nothing.
     pub fn tell(&mut self, to: Sender<Seen<SocketAddr>>) {
         self.caller.log().begin();
         self.seen = Some(to);
@@ -113,7 +113,7 @@ impl StoreClient {
     fn tell_seen(&mut self) {
         let Some(to) = &self.seen else { return };
         while let Some(seen) = self.caller.log().poll() {
-            // The receiver is gone: what is seen is let go.
+            // The receiver is gone: the observation is dropped.
             let _ = to.send(seen);
         }
     }
@@ -228,7 +228,7 @@ impl StoreClient {
     ///
     /// # Errors
     ///
-    /// When a step fails, or what is read back differs.
+    /// When a step fails, or the data read back differs.
     pub fn put(&mut self, local: &Path, name: &str) -> Result<u64, ClientError> {
         let mut from = File::open(local).map_err(of_local(local))?;
         let file = self.open(name, Creation::IfAbsent)?.file;
@@ -268,8 +268,8 @@ impl StoreClient {
     }
 
     /// Copies `name` to a local file, and checks that no client changed it meanwhile. The local file is forced
-    /// to disk and takes its place when it is whole; what was there stays until then. A pipe or a
-    /// terminal gets the octets as they come.
+    /// to disk and replaces the old one when it is whole. A pipe or a terminal gets the octets as they are
+    /// received.
     ///
     /// # Errors
     ///
@@ -331,7 +331,7 @@ fn replace(
     local: &Path,
     write: impl FnOnce(&mut File) -> Result<(), ClientError>,
 ) -> Result<(), ClientError> {
-    // What a link leads to is replaced, not the link.
+    // The target of a link is replaced, not the link.
     let local = local.canonicalize().unwrap_or_else(|_| local.to_owned());
     let (part, mut to) = new_part(&local)?;
     let made = (|| {
@@ -343,7 +343,7 @@ fn replace(
         std::fs::rename(&part, &local).map_err(of_local(&local))
     })();
     if made.is_err() {
-        // It is this call's own. What fails here leaves no more than a part behind.
+        // The file belongs to this call. A failure here leaves only a part of a file.
         let _ = std::fs::remove_file(&part);
     }
     made

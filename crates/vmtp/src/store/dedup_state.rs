@@ -18,7 +18,7 @@ const FILES_MAX: usize = 65_535;
 pub(super) enum Entry {
     /// Known: the next session's number.
     NextSession(u32),
-    /// Known: a session as it stands.
+    /// Known: a session in its current state.
     Session(u32, Session),
     /// Known: a file.
     File { number: u16, version: u64, name: String },
@@ -30,7 +30,7 @@ pub(super) enum Entry {
     Change { session: u32, sequence: u32, change: Change },
 }
 
-/// What was done.
+/// The outcome of a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Change {
     Refused(Refusal),
@@ -49,7 +49,7 @@ pub(super) struct DedupState {
     intents: BTreeSet<(u32, u32)>,
 }
 
-/// Where a numbered change stands.
+/// The state of a numbered change.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Standing {
     New,
@@ -198,7 +198,7 @@ const WRITTEN: u8 = 8;
 const LENGTH: u8 = 9;
 
 impl Entry {
-    /// Kind and fields, big-endian; a name or data comes last.
+    /// Kind and fields, big-endian; a name or data is last.
     pub(super) fn encode(&self) -> Vec<u8> {
         match self {
             Self::NextSession(number) => join(NEXT_SESSION, &[&number.to_be_bytes()]),
@@ -227,7 +227,7 @@ impl Entry {
         }
     }
 
-    /// `None` for what no store writes.
+    /// `None` for a payload that no store writes.
     pub(super) fn decode(payload: &[u8]) -> Option<Self> {
         let (&kind, rest) = payload.split_first()?;
         let mut rest = Fields(rest);
@@ -346,7 +346,7 @@ mod tests {
             let payload = entry.encode();
             assert_eq!(Entry::decode(&payload).as_ref(), Some(&entry));
             for end in 0..payload.len() {
-                // Whatever a shorter one is, it is not this one.
+                // A shorter payload never decodes to this entry.
                 assert_ne!(Entry::decode(&payload[..end]).as_ref(), Some(&entry));
             }
         }

@@ -47,8 +47,8 @@ impl Folder {
         &self.at
     }
 
-    /// Whether `name` is a regular file that can be used, made if `creation` says so; `true` if it was
-    /// made.
+    /// Whether `name` is a regular file that can be used, made if `creation` allows it; `true` if it
+    /// was made.
     pub(super) fn look_up(&self, name: &str, creation: Creation) -> Result<bool, Refusal> {
         match self.open_path(name, OFlags::empty()) {
             Ok(_) if creation == Creation::New => Err(Refusal::Exists),
@@ -138,14 +138,14 @@ pub(super) fn reserve(file: &File, page: u32, bytes: usize) -> Result<(), Refusa
     }
     takes_length(file, position(page) + bytes as u64)?;
     match fallocate(file, FallocateFlags::KEEP_SIZE, position(page), bytes as u64) {
-        // A file system that cannot says so when it is full.
+        // A file system without reservation reports a lack of space at the write.
         Ok(()) | Err(Errno::OPNOTSUPP) => Ok(()),
         Err(error) => Err(refusal_of(error)),
     }
 }
 
-/// Whether the file system takes a file of this length: what it does not take must be refused before the
-/// journal has it, because nothing can be done about it afterwards.
+/// Whether the file system takes a file of this length. A refusal is possible only before the change is
+/// in the journal.
 pub(super) fn takes_length(file: &File, length: u64) -> Result<(), Refusal> {
     // Beyond its limit a process gets SIGXFSZ.
     let limit = rustix::process::getrlimit(rustix::process::Resource::Fsize).current;
@@ -161,7 +161,7 @@ pub(super) fn takes_length(file: &File, length: u64) -> Result<(), Refusal> {
     }
 }
 
-/// Reads what a file has of a page into the front of `to`.
+/// Reads the existing part of a page into the front of `to`.
 pub(super) fn read_page(file: &File, page: u32, to: &mut [u8]) -> io::Result<()> {
     let mut done = 0;
     while done < to.len() {

@@ -18,11 +18,11 @@ pub fn again(payload: &[u8]) -> Option<Vec<u8>> {
     Entry::decode(payload).map(|entry| entry.encode())
 }
 
-/// What a store knows that has read these payloads, as payloads.
+/// The state of a store after these payloads, as payloads.
 pub fn known(payloads: &[Vec<u8>]) -> Vec<Vec<u8>> {
     let mut dedup = DedupState::default();
     for entry in payloads.iter().filter_map(|payload| Entry::decode(payload)) {
-        // What a client is answered is not looked at here.
+        // The answer to a client is not checked here.
         let _ = dedup.apply(&entry);
     }
     dedup.known()

@@ -1,9 +1,9 @@
 //! The journal of a store: records in the order of the changes.
 //!
-//! A record is length (32 bits), hash (64 bits) and payload, little-endian. A journal begins with a
-//! count of the records that say what was known when it was made; it is made under another name, so
-//! these are always whole. After them comes what happened since; the first record there that is not
-//! whole was being written at the end, and no client was answered.
+//! A record is length (32 bits), hash (64 bits) and payload, little-endian. A journal begins with
+//! the number of the records that hold the state when it was made. They are always whole, because
+//! the file is made under another name. The later changes follow them. The first record there that
+//! is not whole was being written at the end, and no client was answered.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -92,7 +92,7 @@ fn put(to: &mut Vec<u8>, payload: &[u8]) {
     to.extend_from_slice(payload);
 }
 
-/// A journal whose first `known` payloads say what was known when it was made.
+/// A journal whose first `known` payloads hold the state when it was made.
 pub(super) fn compose<P: AsRef<[u8]>>(known: u64, payloads: &[P]) -> Vec<u8> {
     let mut octets = MAGIC.to_vec();
     octets.extend_from_slice(&known.to_le_bytes());
@@ -138,7 +138,7 @@ impl Journal {
         io::Seek::seek(&mut self.file, io::SeekFrom::Start(self.bytes)).map(|_| ())
     }
 
-    /// Makes all records durable. After a failure it is unknown what is: the store must stop.
+    /// Makes all records durable. After a failure the durable part is unknown: the store must stop.
     pub(super) fn sync(&mut self) -> Result<(), StoreError> {
         if self.is_dirty {
             self.file.sync_data().map_err(StoreError::system("cannot sync the journal"))?;

@@ -5,11 +5,11 @@
 //! - [`serve`]: a store behind a [`Service`](crate::driver::Service);
 //! - [`StoreClient`]: sends requests, repeats them after a restart of the server, copies files.
 //!
-//! A client begins a session and numbers what it changes. The store writes each change, its number and
-//! its outcome into a journal before anything else happens to a file. So a change that is asked for
-//! twice, before or after a restart, by a repeated Request or by an old packet, is done once and
-//! answered alike; a page is written whole or not at all; and one sync of the journal makes all
-//! changes before it durable. Units are octets; pages count from 0.
+//! A client begins a session and numbers its changes. The store writes each change, its number and its
+//! outcome into a journal before anything else happens to a file. So a change is done once and
+//! answered alike, even if a repeated Request or an old packet asks again, before or after a restart.
+//! A page is written whole or not at all, and one sync of the journal makes all changes before it
+//! durable. Units are octets; pages count from 0.
 
 mod client;
 mod dedup_state;
@@ -29,15 +29,15 @@ pub use server::{Reply, Store, serve};
 
 use std::io;
 
-/// A store cannot go on. What was answered is in its journal: it can be opened again.
+/// A store cannot continue. All answered changes are in its journal: it can be opened again.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// The system refused something.
     #[error("{what}: {source}")]
     System {
-        /// What was tried.
+        /// The failed operation.
         what: String,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
     /// Another server has the folder.

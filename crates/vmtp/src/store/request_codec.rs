@@ -8,7 +8,7 @@
 use crate::wire::{GROUP_BYTES, code};
 use crate::{Outcome, Request};
 
-/// Octets of a page: what one packet group carries.
+/// Octets of a page: one packet group.
 pub const PAGE_BYTES: usize = GROUP_BYTES;
 /// Pages of the longest file: 1 TiB.
 pub const PAGES_MAX: u32 = 1 << 26;
@@ -25,11 +25,11 @@ pub struct StoreRequest {
     /// Number of the change within the session, from 1; a repeated request has the same number. Ignored
     /// when the operation changes nothing.
     pub sequence: u32,
-    /// What to do.
+    /// The operation.
     pub operation: Operation,
 }
 
-/// What to do when a file of a name is opened.
+/// The creation rule when a file is opened by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Creation {
     /// It must be there.
@@ -40,7 +40,7 @@ pub enum Creation {
     New,
 }
 
-/// What a store does.
+/// An operation of a store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Operation {
     /// Begins a session.
@@ -86,7 +86,7 @@ pub enum Operation {
     Sync,
     /// Names of files, one a line, in order of their octets.
     List {
-        /// Names to skip: what the answer before gave as next.
+        /// Names to skip: the next number of the answer before.
         from: u32,
     },
 }
@@ -146,7 +146,7 @@ impl Refusal {
     }
 }
 
-/// What a store answers.
+/// The answer of a store.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Answer {
     /// Session, file, or names given so far; 0 when the list is complete.
@@ -261,7 +261,7 @@ pub(super) fn name(octets: &[u8]) -> Result<String, Refusal> {
 }
 
 impl Answer {
-    /// As what a server responds.
+    /// As the outcome of a server's transaction.
     pub fn encode(self) -> Outcome {
         let mut user = [0; 20];
         user[..4].copy_from_slice(&self.number.to_be_bytes());
@@ -274,7 +274,7 @@ impl Answer {
     ///
     /// # Errors
     ///
-    /// What the store refused; a code that is not one of its own is [`Refusal::BadRequest`].
+    /// The refusal of the store; a code that is not one of its own is [`Refusal::BadRequest`].
     pub fn decode(code: u32, user: &[u8; 20], segment: Vec<u8>) -> Result<Self, Refusal> {
         if code != code::OK {
             return Err(Refusal::of_code(code).unwrap_or(Refusal::BadRequest));

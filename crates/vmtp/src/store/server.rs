@@ -25,14 +25,14 @@ const JOURNAL_BYTES_MAX: u64 = 64 << 20;
 const BATCH_MAX: usize = 1024;
 /// Octets of names in one answer.
 const LIST_BYTES_MAX: usize = PAGE_BYTES;
-/// The longest wait for a packet: how soon the end is noticed.
+/// The longest wait for a packet, and so the longest delay of the end.
 const WAIT_MAX: Duration = Duration::from_millis(10);
 
 /// A folder and its journal. One server at a time has it.
 ///
-/// What it says is durable is so when [`Store::commit`] has returned: answers that wait for it must
-/// not be given before. Files get what the journal has durably, in its order; until then reads take it
-/// from memory. After an error the store must be opened again.
+/// Changes are durable when [`Store::commit`] has returned: answers that wait for it must not be sent
+/// before. Files are written from the durable journal, in its order; until then reads use the data in
+/// memory. After an error the store must be opened again.
 #[derive(Debug)]
 pub struct Store {
     folder: Folder,
@@ -44,7 +44,7 @@ pub struct Store {
     dirty: BTreeSet<u16>,
 }
 
-/// What to tell a client.
+/// A reply to a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reply {
     /// The answer, or why it is missing.
@@ -66,7 +66,7 @@ impl Reply {
 }
 
 impl Store {
-    /// The store in the folder at `path`, as its journal says.
+    /// The store in the folder at `path`, in the state of its journal.
     ///
     /// # Errors
     ///
@@ -85,7 +85,7 @@ impl Store {
         Ok(Self { folder, journal, dedup, pending: BTreeMap::new(), dirty })
     }
 
-    /// Carries out what a client at `host` asks, given a Request's code, user data and segment.
+    /// Carries out the request of a client at `host`: a Request's code, user data and segment.
     ///
     /// # Errors
     ///
@@ -202,7 +202,7 @@ impl Store {
         Ok(Change::Opened { file, name })
     }
 
-    /// Takes over what a change does to files.
+    /// Applies a change to files.
     fn take(&mut self, entry: Entry) -> Result<(), StoreError> {
         match entry {
             Entry::Change { change: Change::Written { file, page, data }, .. } => {
@@ -227,7 +227,7 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// When the system cannot: then it is unknown what is durable, and the store must be opened again.
+    /// When the system fails: then the durable part is unknown, and the store must be opened again.
     pub fn commit(&mut self) -> Result<(), StoreError> {
         self.journal.sync()?;
         for ((file, page), data) in std::mem::take(&mut self.pending) {
@@ -315,7 +315,7 @@ fn possible(folder: &mut Folder, dedup: &DedupState, entry: Entry) -> Entry {
     Entry::Change { session, sequence, change }
 }
 
-/// Does to files what an entry says; again, if it was done.
+/// Carries out an entry on files, or repeats it.
 fn redo(
     folder: &mut Folder,
     dedup: &DedupState,
@@ -371,9 +371,9 @@ fn failed(name: &str, refusal: Refusal) -> StoreError {
     StoreError::system(format!("cannot use {name}"))(io::Error::other(refusal.to_string()))
 }
 
-/// Answers what comes to `service` from `store`, until `ends` says so, and then what is still to be
-/// sent. It is asked before each turn, and may take what the engine saw. Asks that come while the
-/// journal is synced share the next sync.
+/// Answers requests at `service` from `store`, until `ends` returns true, and then sends the queued
+/// packets. `ends` is called before each turn, and may take the engine's observations. Requests
+/// that arrive during a sync of the journal share the next sync.
 ///
 /// # Errors
 ///
@@ -399,7 +399,7 @@ pub fn serve(
     service.finish().map_err(network())
 }
 
-/// Carries out all that has come; what needs a commit goes to `waiting`.
+/// Carries out all waiting requests; those that need a commit go to `waiting`.
 fn answer_all(
     service: &mut Service,
     store: &mut Store,

@@ -98,7 +98,7 @@ impl Sessions {
         }
     }
 
-    /// What a session changed last, and what it was answered.
+    /// Sets the last change of a session, and its answer.
     pub(super) fn set_outcome(
         &mut self,
         number: u32,

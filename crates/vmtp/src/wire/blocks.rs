@@ -74,7 +74,7 @@ fn numbers(mut mask: u32) -> impl Iterator<Item = u32> {
     })
 }
 
-/// The first `blocks` blocks of `mask`: what the next packet carries.
+/// The first `blocks` blocks of `mask`: those of the next packet.
 pub(crate) fn take(mask: u32, blocks: usize) -> u32 {
     numbers(mask).take(blocks).fold(0, |taken, number| taken | 1 << number)
 }
@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn the_example_of_the_rfc() {
-        // RFC 1045 §2.13: 14.5 blocks, of which MsgDelivery sends eleven.
+        // RFC 1045 §2.13: 14.5 blocks; MsgDelivery sends eleven of them.
         let group = Group::of(0x1d00, 0);
         assert_eq!(group.full(), 0x7fff);
         let masks = [0x3, 0xc, 0x30, 0xc0, 0x1400, 0x6000];

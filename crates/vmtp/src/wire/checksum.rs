@@ -6,11 +6,11 @@ const CLUSTER_BYTES: usize = 32;
 /// Words of 32 bits of a cluster.
 const CLUSTER_WORDS: usize = CLUSTER_BYTES / 4;
 
-/// The checksum of header and data. Never 0: that would say "no checksum".
+/// The checksum of header and data. Never 0, which means "no checksum".
 ///
-/// Clusters of 32 octets go to the sums A and B in turn; each is added as 16-bit words with
-/// end-around carry and not complemented, which is how the text reads. Words are added as this machine
-/// has them, and the sum's octets put in order at the end (RFC 1071 §2 B).
+/// Clusters of 32 octets go to the sums A and B in turn; each is added as 16-bit words with end-around
+/// carry and not complemented, as the text reads. Words are added as this machine has them, and the
+/// sum's octets put in order at the end (RFC 1071 §2 B).
 pub fn checksum(octets: &[u8]) -> u32 {
     let (pairs, rest) = octets.as_chunks::<{ 2 * CLUSTER_BYTES }>();
     // A sum for each place in a cluster: so the compiler adds several at once.

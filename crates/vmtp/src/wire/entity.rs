@@ -4,7 +4,7 @@ use std::fmt;
 use std::net::Ipv4Addr;
 use std::str::FromStr;
 
-/// Who takes part in a transaction: 64 bits, unique, independent of the host's address.
+/// A party of a transaction: 64 bits, unique, independent of the host's address.
 ///
 /// In domain 1 they are four type bits, a discriminator of 28 bits and the IPv4 address of the host
 /// that allocated it. The text form is `BE-25593-36.8.0.49`: `BE`, `LE` (its data is little-endian),
@@ -34,12 +34,12 @@ impl Entity {
         Self(Self::new(discriminator, host).0 | GROUP | VARIANT)
     }
 
-    /// Whether it stands for several.
+    /// Whether it is the name of several entities.
     pub fn is_group(self) -> bool {
         self.0 & GROUP != 0
     }
 
-    /// The 28 bits that tell it from others of the same host.
+    /// The 28 bits that distinguish it from others of the same host.
     pub fn discriminator(self) -> u32 {
         // Masked to 28 bits.
         (self.0 >> 32) as u32 & ((1 << DISCRIMINATOR_BITS) - 1)

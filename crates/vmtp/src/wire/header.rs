@@ -39,8 +39,8 @@ pub struct Control {
     pub retransmit_count: u8,
     /// Times it was forwarded, 0 to 15.
     pub forward_count: u8,
-    /// Request: gap wanted between the Response's packets, in 1/32 of a packet's time. Response: how
-    /// many groups before this one it stands for, too.
+    /// Request: gap wanted between the Response's packets, in 1/32 of a packet's time. Response: the
+    /// number of groups before this one that it also stands for.
     pub gap_or_groups: u8,
     /// 0 to 15: the upper two bits are the level (3 urgent, 2 important, 0 normal, 1 background).
     pub priority: u8,
@@ -96,7 +96,7 @@ impl Control {
     }
 }
 
-/// The code word (octets 32 to 35): flags, and what is asked or how it ended.
+/// The code word (octets 32 to 35): flags, and the operation or its result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Code {
     /// CMD: deliver only if the receiver waits.
@@ -160,7 +160,7 @@ impl Code {
 /// A header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
-    /// Who asked.
+    /// The client.
     pub client: Entity,
     /// Domain of the identifiers, 13 bits; 1 is the Internet.
     pub domain: u16,
@@ -176,7 +176,7 @@ pub struct Header {
     pub transaction: u32,
     /// Blocks of the group that this packet carries, block 0 in the lowest bit.
     pub delivery: u32,
-    /// Who is asked; in a Response, who answered.
+    /// The addressed server; in a Response, the server that answers.
     pub server: Entity,
     /// The code word.
     pub code: Code,
@@ -185,9 +185,9 @@ pub struct Header {
     pub parameters: [u8; 28],
 }
 
-/// Where the segment's size stands in the parameters.
+/// Place of the segment's size in the parameters.
 const SEGMENT_SIZE_AT: usize = 24;
-/// Where MsgDelivery stands in the parameters.
+/// Place of MsgDelivery in the parameters.
 const MESSAGE_MASK_AT: usize = 20;
 
 impl Header {
@@ -229,7 +229,7 @@ impl Header {
         if self.code.has_segment { self.word(SEGMENT_SIZE_AT) } else { 0 }
     }
 
-    /// Says how long the segment is; 0 says that it has none.
+    /// Sets the length of the segment; 0 means no segment.
     pub fn set_segment_size(&mut self, octets: u32) {
         self.code.has_segment = octets > 0;
         if octets > 0 {

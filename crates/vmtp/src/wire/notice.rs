@@ -4,7 +4,7 @@
 use super::entity::{Entity, MANAGER_GROUP};
 use super::header::{Code, Control, Header, operation};
 
-/// Which side a notice goes to.
+/// The destination side of a notice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoticeTo {
     /// From the server's module: of a Request.
@@ -13,7 +13,7 @@ pub enum NoticeTo {
     Server,
 }
 
-/// What one side tells the other of a transaction.
+/// A notice from one side to the other about a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Notice {
     /// To which side.

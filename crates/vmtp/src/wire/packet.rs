@@ -13,7 +13,7 @@ const VERSION: u32 = 0;
 const HEADER_CHECKSUM_ONLY: u32 = 0x8000;
 const ENCRYPTED: u32 = 0x4000;
 const MULTICAST: u32 = 0x2000;
-/// Words of data that the length field can say are valid.
+/// The largest number of valid words in the length field.
 const LENGTH_WORDS_MAX: usize = 4096;
 
 /// Octets that are no packet of ours.
@@ -22,7 +22,7 @@ pub enum PacketError {
     /// Shorter than header and checksum.
     #[error("{0} octets: shorter than a header of 64 and a checksum of 4")]
     Short(usize),
-    /// Its length field says something else.
+    /// Its length field has another value.
     #[error("{octets} octets, but the header at octet 10 announces {announced}")]
     Length {
         /// Octets there are.
@@ -55,7 +55,7 @@ pub struct Packet<'a> {
 /// Whether to protect a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Checksum {
-    /// All of it, or the header only where it says so.
+    /// All of it, or the header only where its flag requires this.
     #[default]
     Computed,
     /// Field 0.
@@ -67,7 +67,7 @@ impl<'a> Packet<'a> {
     ///
     /// # Errors
     ///
-    /// What is wrong, and where.
+    /// The error and its place.
     pub fn new(octets: &'a [u8]) -> Result<Self, PacketError> {
         if octets.len() < HEADER_BYTES + TRAILER_BYTES {
             return Err(PacketError::Short(octets.len()));
@@ -134,8 +134,8 @@ impl<'a> Packet<'a> {
     }
 }
 
-/// Writes a packet into `to`, replacing what is there. `data` comes in pieces, which are put together
-/// and padded to eight octets; together they are at most 16,384.
+/// Writes a packet into `to`, replacing its contents. `data` is in pieces, which are joined and
+/// padded to eight octets; together they are at most 16,384.
 pub fn emit<'a>(
     header: &Header,
     data: impl IntoIterator<Item = &'a [u8]>,
