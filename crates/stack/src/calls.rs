@@ -18,7 +18,7 @@ use crate::routine::{Routine, Work};
 use crate::sockbuf::{ADDRESS_BYTES, SockBuf};
 use crate::socket::SocketError;
 
-/// What to do with a call after one step.
+/// The state of a call after one step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
     /// Step it again; soft interrupts first.
@@ -57,7 +57,7 @@ impl Progress {
     }
 }
 
-/// `sblock`: whether the buffer is now locked for the caller; else somebody else works on it.
+/// `sblock`: whether the buffer is now locked for the caller; else another process works on it.
 fn lock(buffer: &mut SockBuf) -> bool {
     if buffer.is_locked {
         buffer.is_lock_wanted = true;

@@ -2,7 +2,7 @@
 
 use crate::mbuf::{Chain, Pool};
 
-/// A sum in progress over bytes that come in pieces of any length.
+/// A sum in progress over pieces of bytes of any length.
 ///
 /// After an odd number of bytes the halves of every word are the other way round (RFC 1071 §2(B)).
 #[derive(Debug, Clone, Copy, Default)]
@@ -30,7 +30,7 @@ impl Checksum {
         self.sum += words.iter().map(|word| u64::from(word.to_be())).sum::<u64>();
     }
 
-    /// What the checksum field must hold for the sum over it to be right.
+    /// The value of the checksum field that makes the sum right.
     pub fn finish(mut self) -> u16 {
         if self.is_odd {
             self.turn();
@@ -60,7 +60,7 @@ impl Checksum {
     }
 }
 
-/// The words of a header without options, of which `bytes` are the first; `None` for less.
+/// The words of a header without options at the front of `bytes`; `None` for fewer bytes.
 pub(crate) fn header_words(bytes: &[u8]) -> Option<[u32; 5]> {
     let (words, _) = bytes.first_chunk::<20>()?.as_chunks::<4>();
     Some(std::array::from_fn(|at| u32::from_be_bytes(words[at])))

@@ -1,11 +1,11 @@
-//! Counts and costs of what a host does.
+//! Counts and costs of a host's work.
 //!
-//! State changes happen at once; the CPU time that they take is charged here.
+//! State changes happen at once; their CPU time is charged here.
 //! Times are nanoseconds of CPU time since the step began; costs per byte are picoseconds.
 
 use crate::routine::{Routine, Work};
 
-/// What one call of a routine costs: linear in its [`Work`].
+/// The cost of one call of a routine: linear in its [`Work`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Cost {
     /// Each call, in nanoseconds.
@@ -39,7 +39,7 @@ impl Default for Costs {
 }
 
 impl Costs {
-    /// What `routine` costs.
+    /// The cost of `routine`.
     pub fn of(&self, routine: Routine) -> Cost {
         self.0[routine.index()]
     }
@@ -213,7 +213,7 @@ impl CostMeter {
         self.elapsed_ns
     }
 
-    /// How often `routine` was called since the meter was made.
+    /// Calls of `routine` since the meter was made.
     pub fn calls(&self, routine: Routine) -> u64 {
         self.rows[routine.index()].calls
     }

@@ -80,7 +80,7 @@ fn a_write_calls_each_routine_of_the_sender_as_often_as_was_measured() {
         for routine in [Syscall, Write, Rwuio, SooRw, Sosend, TcpUsrreq, Sbappend, TcpOutput] {
             check(routine, 1);
         }
-        // One acknowledgment comes back for each write.
+        // Each write is acknowledged once.
         for routine in [TcpInput, TcpXoutput, InPcblookup, Sbdrop, Enrint, IfRubaget, Ipintr] {
             check(routine, 1);
         }
@@ -118,8 +118,8 @@ fn each_segment_received_calls_the_private_output_once_in_every_4_2() {
     }
 }
 
-/// 1025 bytes behind an unacknowledged message of 1025: small mbufs, and two segments of which the
-/// second waits for the acknowledgment.
+/// 1025 bytes behind an unacknowledged message of 1025: small mbufs, and two segments. The second
+/// waits for the acknowledgment.
 #[test]
 fn a_write_of_1025_behind_another_goes_out_as_1023_and_2() {
     let mut scene = Scene::new("4.2bsd-cabrera");

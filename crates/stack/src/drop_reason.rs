@@ -2,7 +2,7 @@
 
 use sockscope_record::named;
 
-/// Why a packet was dropped; the numbers stand in records, in this order from 1 on.
+/// Why a packet was dropped; records hold these numbers, in this order from 1 on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum DropReason {

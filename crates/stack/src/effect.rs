@@ -1,11 +1,11 @@
-//! What happens outside the step that caused it: packets, wake-ups, observations.
+//! Effects outside the step that caused them: packets, wake-ups, observations.
 
 use sockscope_record::{Kind, Record};
 
 use crate::packet::Packet;
 use crate::socket::SocketId;
 
-/// What a process sleeps on and a wake-up names.
+/// A channel to sleep on and to wake up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Channel {
     /// Data, the end of the stream or an error in the receive buffer; also a connection to accept.
@@ -39,7 +39,7 @@ pub enum Effect {
         /// The packet, from its IP header on.
         packet: Packet,
     },
-    /// Whoever sleeps on this runs again.
+    /// The processes that sleep on this run again.
     Wakeup(Channel),
     /// `Stack::ip_input_step` has work.
     SoftInterrupt,

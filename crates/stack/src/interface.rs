@@ -25,13 +25,13 @@ const TYPE_IP: u16 = 0x0800;
 /// Link type of a packet with a trailer and no data; each 512 bytes of data add one (RFC 893).
 const TYPE_TRAILER: u16 = 0x1000;
 
-/// Data of a trailer packet come in units of so many bytes (RFC 893).
+/// Data of a trailer packet are in units of so many bytes (RFC 893).
 const TRAILER_UNIT_BYTES: usize = 512;
 
 /// Most units of data in a trailer packet.
 const TRAILER_UNITS_MAX: usize = 15;
 
-/// Type and length that stand before the headers at the end of a trailer packet (RFC 893).
+/// Type and length before the headers at the end of a trailer packet (RFC 893).
 const TRAILER_HEADER_BYTES: usize = 4;
 
 /// Shortest 10 Mbit/s frame, the CRC aside.
@@ -42,17 +42,17 @@ const ETHERNET10_BYTES_MIN: usize = 60;
 pub struct InterfaceRules {
     /// Packets go out with a trailer where the interface allows it too.
     pub uses_trailers: bool,
-    /// What is left of a received frame goes into a cluster if it is at least so long.
+    /// The rest of a received frame goes into a cluster if it is at least so long.
     pub input_cluster_min_bytes: usize,
-    /// The driver lends the buffer that the device filled, and gets it back when it is free, if the
-    /// frame would not fit a plain mbuf (SunOS).
+    /// The driver lends the buffer that the device filled, if the frame would not fit a plain mbuf
+    /// (SunOS). The driver gets it back when it is free.
     pub lends_input: bool,
     /// `splnet` keeps the interrupts of network devices out too, not only the network's software
     /// interrupt: a driver waits while the protocol runs (the SunOS study, §4.2.2 and §4.4.1).
     pub masks_devices: bool,
 }
 
-/// What kind of link an interface is on.
+/// The kind of an interface's link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InterfaceKind {
     /// No link: packets go to the IP input queue.
@@ -81,7 +81,7 @@ impl InterfaceKind {
 pub struct InterfaceConfig {
     /// As in `en0`.
     pub name: String,
-    /// What it is connected to.
+    /// The kind of its link.
     pub kind: InterfaceKind,
     /// Its only address.
     pub address: Ipv4Addr,
@@ -132,7 +132,7 @@ impl InterfaceConfig {
     }
 }
 
-/// What passed an interface and what did not.
+/// Frames and packets that passed an interface, and those dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct InterfaceCounts {
     /// Frames made.
@@ -152,13 +152,13 @@ pub struct InterfaceCounts {
 pub struct Interface {
     /// As in `en0`.
     pub name: String,
-    /// What it is connected to.
+    /// The kind of its link.
     pub kind: InterfaceKind,
     /// Its only address.
     pub address: Ipv4Addr,
     /// Longest IP packet, in bytes.
     pub mtu: u32,
-    /// What passed it.
+    /// Its counts.
     pub counts: InterfaceCounts,
     /// [`InterfaceKind::header_bytes`] of its kind.
     header_bytes: usize,
@@ -208,8 +208,8 @@ impl Interface {
         }
     }
 
-    /// Whether a packet that is made now finds the queue full when its turn comes. What was made before
-    /// it in the same step stands there by then, but for what an idle device has taken at once.
+    /// Whether a packet made now will find the queue full. Packets made before it in the same step are
+    /// in the queue by then, except those that an idle device has taken at once.
     fn is_full(&self) -> bool {
         let taken = match self.queue.is_empty() {
             true => self.device_frames_max.saturating_sub(self.in_device),
@@ -229,7 +229,7 @@ fn ethernet3_header(source: Ipv4Addr, to: Ipv4Addr, link_type: u16) -> [u8; 4] {
 
 /// As [`ethernet3_header`], for 10 Mbit/s.
 fn ethernet10_header(source: Ipv4Addr, to: Ipv4Addr, link_type: u16) -> [u8; 14] {
-    // The locally administered 48-bit addresses that stand for IP addresses.
+    // The locally administered 48-bit addresses that represent IP addresses.
     let mut header = [0x02, 0, 0, 0, 0, 0, 0x02, 0, 0, 0, 0, 0, 0, 0];
     header[2..6].copy_from_slice(&to.octets());
     header[8..12].copy_from_slice(&source.octets());

@@ -44,13 +44,13 @@ pub struct IpRules {
     pub fragment_ttl: u8,
     /// Headers that lie in a cluster are pulled up even if they are whole there.
     pub pulls_up_clusters: bool,
-    /// How a local address is found for a peer.
+    /// The choice of a local address for a peer.
     pub local_address: LocalAddress,
-    /// Bits of the type-of-service byte that tell of a logged packet; 0 for none.
+    /// Bits of the type-of-service byte that mark a logged packet; 0 for none.
     pub log_tos: u8,
 }
 
-/// What `ip_output` gets with a packet in addition to its bytes.
+/// The parameters of `ip_output` in addition to the packet's bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OutputHeader {
     /// Own address; unspecified for that of the interface used.
@@ -66,7 +66,7 @@ pub struct OutputHeader {
 /// The header of a received packet, without its options.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InputHeader {
-    /// Who sent it.
+    /// The sender.
     pub source: Ipv4Addr,
     /// An address of this host, or a broadcast address.
     pub destination: Ipv4Addr,
@@ -80,7 +80,7 @@ pub struct InputHeader {
     pub interface: u8,
 }
 
-/// What IP and its neighbours dropped, by reason.
+/// Packets that IP and its neighbours dropped, by reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct IpCounts {
     /// Packets received.
@@ -89,7 +89,7 @@ pub struct IpCounts {
     pub bad_headers: u64,
     /// Header checksum wrong.
     pub bad_checksums: u64,
-    /// Shorter than its header says.
+    /// Shorter than the length in its header.
     pub too_short: u64,
     /// For another host.
     pub not_for_us: u64,
@@ -103,7 +103,7 @@ pub struct IpCounts {
     pub fragmented: u64,
     /// Packets that found no route.
     pub no_route: u64,
-    /// UDP: shorter than its header says.
+    /// UDP: shorter than the length in its header.
     pub udp_bad_lengths: u64,
     /// UDP: checksum wrong.
     pub udp_bad_checksums: u64,

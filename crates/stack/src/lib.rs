@@ -2,10 +2,10 @@
 //!
 //! One [`Stack`] is one host's kernel between the system call and the device: mbufs, socket
 //! buffers, `sosend` and `soreceive`, TCP, UDP, IP and interfaces, each under the rules of a
-//! [`Personality`]. It reads no clock, opens nothing and never sleeps. What it does takes effect at
-//! once; the CPU time for it is charged to a [`Meter`], which also lists the *effects* (packets,
-//! wake-ups, observations) with the time at which each would have happened. Whoever drives it lets
-//! them happen in that order.
+//! [`Personality`]. It reads no clock, opens nothing and never sleeps. Its state changes take
+//! effect at once; their CPU time is charged to a [`Meter`], which also lists the *effects*
+//! (packets, wake-ups, observations), each with its time. The caller carries them out in that
+//! order.
 //!
 //! Frames and user data are real bytes: checksums are computed, data are copied.
 

@@ -1,11 +1,11 @@
 //! Mbufs: bounded storage for packets and socket buffers, in chains.
 //!
 //! An mbuf holds its bytes itself (*plain*), in a *cluster* of 1024 bytes that other mbufs may
-//! share, or in a buffer *lent* by a device, which gets it back when the last mbuf lets go.
+//! share, or in a buffer *lent* by a device. The device gets it back when the last mbuf is freed.
 //! A [`Chain`] owns its mbufs and can only be moved: it must be freed through its [`Pool`], and a
 //! pool that is not full again at the end shows a leak.
 //!
-//! Sizes are bytes. What is got and freed is counted at the [`CostMeter`]; functions that the C
+//! Sizes are bytes. Allocations and frees are counted at the [`CostMeter`]; functions that the C
 //! sources call are counted as calls, macros as operations.
 
 mod buffers;
@@ -40,30 +40,30 @@ const SLOT_BYTES: usize = 112;
 /// Lent buffers have a multiple of so many bytes.
 const LENT_UNIT_BYTES: usize = 2048;
 
-/// How a version lays out its mbufs.
+/// The mbuf layout of a version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Geometry {
     /// Room in a plain mbuf (`MLEN`): 112, since 4.3BSD-Reno 108.
     pub plain_bytes: u16,
     /// Room in the first mbuf of a packet (`MHLEN`): as plain, since 4.3BSD-Reno 100.
     pub header_bytes: u16,
-    /// How [`Pool::m_pullup`] works.
+    /// The rule of [`Pool::m_pullup`].
     pub pullup: Pullup,
 }
 
-/// How `m_pullup(n)` makes the first n bytes contiguous.
+/// The rule by which `m_pullup(n)` makes the first n bytes contiguous.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pullup {
     /// 4.2BSD: always a new mbuf with exactly n bytes.
     Exact,
-    /// 4.3BSD: in the first mbuf if the rest fits behind what it holds; else a new one with up to
-    /// 32 bytes more, so that one pull-up serves IP and TCP.
+    /// 4.3BSD: in the first mbuf if the rest fits behind its data; else a new one with up to 32
+    /// bytes more, so that one pull-up serves IP and TCP.
     Extra,
     /// 4.3BSD-Reno: as [`Pullup::Extra`], but at least the 40 bytes of both headers.
     Protocol,
 }
 
-/// How much a pool may hold.
+/// The limits of a pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PoolLimits {
     /// Mbufs of all kinds.
@@ -83,7 +83,7 @@ impl Default for PoolLimits {
 /// Where the bytes of an mbuf are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Store {
-    /// In its own slot, of which this many bytes may be used.
+    /// In its own slot; this many bytes of it may be used.
     Plain {
         room: u16,
     },
@@ -139,7 +139,7 @@ pub struct Pool {
     refused: u64,
 }
 
-/// What a pool has given out.
+/// The allocated part of a pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PoolUse {
     /// Mbufs.
@@ -168,7 +168,7 @@ impl Pool {
         }
     }
 
-    /// What is in use now.
+    /// The part in use now.
     pub fn in_use(&self) -> PoolUse {
         PoolUse { mbufs: self.mbufs_used, clusters: self.clusters.used(), lent: self.lent.used() }
     }
@@ -227,7 +227,7 @@ impl Pool {
         self.new_mbuf(is_plain, meter)
     }
 
-    /// An mbuf whose data `place` says.
+    /// An mbuf with the data that `place` sets.
     fn new_mbuf(&mut self, place: impl Fn(&mut Mbuf), meter: &mut CostMeter) -> Option<MbufId> {
         meter.call(Routine::MgetMacro, Work::NONE);
         let number = self.free;
@@ -338,7 +338,7 @@ impl Pool {
         meter.call_times(Routine::MfreeMacro, mbufs);
     }
 
-    /// Lets go of what an mbuf's data were in.
+    /// Frees the storage of an mbuf's data.
     fn release(&mut self, store: Store) {
         match store {
             Store::Plain { .. } => {}
@@ -388,7 +388,7 @@ impl Pool {
 
     /// Whether the data are a whole cluster from its first byte on, which page mapping needs.
     pub fn is_whole_page(&self, id: MbufId) -> bool {
-        // What is so long begins where the cluster does.
+        // Data of this length begin where the cluster does.
         self.is_cluster(id) && self.len(id) == CLUSTER_BYTES
     }
 
@@ -403,13 +403,13 @@ impl Pool {
         self.mbuf(id).trailing_room()
     }
 
-    /// What one mbuf counts against a socket buffer's storage limit (`mbcnt`). A lent buffer counts
-    /// as a cluster, whose place it takes.
+    /// Bytes of one mbuf against a socket buffer's storage limit (`mbcnt`). A lent buffer counts as
+    /// a cluster, whose place it takes.
     pub fn storage_bytes(&self, id: MbufId) -> usize {
         self.mbuf(id).storage_bytes()
     }
 
-    /// What a whole chain counts against a socket buffer's storage limit.
+    /// Bytes of a whole chain against a socket buffer's storage limit.
     pub fn chain_storage_bytes(&self, chain: &Chain) -> usize {
         self.ids(chain).map(|id| self.storage_bytes(id)).sum()
     }

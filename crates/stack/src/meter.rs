@@ -1,8 +1,8 @@
-//! What a step takes and does: its CPU time, and its effects.
+//! The CPU time of a step, and its effects.
 //!
-//! A step's effects stand in order, each with the CPU time that the step had used when it happened,
-//! so that the caller can let them happen in virtual time and let interrupts come in between.
-//! Times are nanoseconds of CPU time since the step began.
+//! A step's effects are in order, each with the CPU time that the step had used when it happened.
+//! So the caller can carry them out in virtual time, with interrupts between them. Times are
+//! nanoseconds of CPU time since the step began.
 
 use std::ops::{Deref, DerefMut};
 
@@ -16,7 +16,7 @@ pub struct Meter {
     cost: CostMeter,
 }
 
-/// What has no effects needs the counters and costs alone: mbufs, checksums, buffers, routes.
+/// Code without effects needs the counters and costs alone: mbufs, checksums, buffers, routes.
 impl Deref for Meter {
     type Target = CostMeter;
 
@@ -47,7 +47,7 @@ impl Meter {
         self.effects.clear();
     }
 
-    /// Notes that `effect` happens when the CPU has come this far.
+    /// Notes that `effect` happens at this CPU time.
     pub fn effect(&mut self, effect: Effect) {
         let is_of_a_probe = effect.is_of_a_probe();
         self.effect_at(self.cost.elapsed_ns(), effect);
@@ -56,8 +56,8 @@ impl Meter {
         }
     }
 
-    /// Notes that `effect` happens when the CPU has come to `at_ns` of the step, which is not before
-    /// the effects noted up to now.
+    /// Notes that `effect` happens at `at_ns` of the step's CPU time, which is not before the
+    /// effects noted up to now.
     pub fn effect_at(&mut self, at_ns: u64, effect: Effect) {
         debug_assert!(self.effects.last().is_none_or(|(before_ns, _)| *before_ns <= at_ns));
         self.effects.push((at_ns, effect));

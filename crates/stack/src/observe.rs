@@ -1,4 +1,4 @@
-//! Records of what happens inside a step, made only for sockets that are logged.
+//! Records of events inside a step, made only for sockets that are logged.
 
 use sockscope_record::{FlowId, Hold, Kind, PacketDrop, Point, Record, marks};
 
@@ -9,7 +9,7 @@ use crate::packet::{Mark, Packet};
 use crate::socket::{Socket, SocketError, SocketId};
 use crate::stack::Stack;
 
-/// A packet was dropped after it had passed `last`; its mark says whose it was.
+/// A packet was dropped after it had passed `last`; its mark names its flow.
 pub(crate) fn observe_drop(mark: Option<Mark>, reason: DropReason, last: Point, meter: &mut Meter) {
     let Some(mark) = mark else { return };
     let drop = PacketDrop { reason: reason as u64, last: Some(last) };
@@ -17,7 +17,7 @@ pub(crate) fn observe_drop(mark: Option<Mark>, reason: DropReason, last: Point, 
 }
 
 impl Socket {
-    /// Point 1: `len` bytes are about to enter the send buffer. `hold` says what will keep them.
+    /// Point 1: `len` bytes are about to enter the send buffer; `hold` is why they wait.
     pub(crate) fn observe_send_enqueue(
         &self,
         flow: FlowId,
@@ -51,7 +51,7 @@ impl Socket {
 }
 
 impl Stack {
-    /// `m_freem` of a packet that goes no further, having passed `last`.
+    /// `m_freem` of a packet that is dropped after it has passed `last`.
     pub(crate) fn drop_packet(
         &mut self,
         packet: Packet,

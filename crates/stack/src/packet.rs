@@ -4,7 +4,7 @@ use sockscope_record::{FlowId, Point, Record, SegmentHeader, marks, tcp_flags};
 
 use crate::mbuf::Chain;
 
-/// What is said of a packet at points 3 to 6, fixed when its segment was made.
+/// The record data of a packet at points 3 to 6, fixed when its segment was made.
 ///
 /// The mark of a logged socket travels with the packet, so that the receiving host knows the flow
 /// without a message.
@@ -25,7 +25,7 @@ pub struct Mark {
     pub tcp_flags: u8,
     /// The bytes were sent before.
     pub is_retransmission: bool,
-    /// The packet goes through the loopback interface.
+    /// The packet passes the loopback interface.
     pub is_loopback: bool,
 }
 

@@ -30,7 +30,7 @@ impl Stack {
         self.pcbs.of_mut(socket.protocol).sockets.push(id);
     }
 
-    /// `in_pcbdetach`: the control block goes, and the socket with it if no process holds it.
+    /// `in_pcbdetach`: frees the control block, and the socket too if no process holds it.
     pub(crate) fn in_pcbdetach(&mut self, id: SocketId, meter: &mut Meter) {
         let socket = &mut self.sockets[id];
         socket.is_attached = false;
@@ -201,8 +201,8 @@ impl Stack {
     }
 }
 
-/// How many of the two addresses match only because one side leaves them open; `None` when they
-/// do not match.
+/// The number of the two addresses that match only because one side leaves them open; `None` when
+/// they do not match.
 fn open_places(
     own_foreign: Endpoint,
     own_local: Endpoint,

@@ -1,4 +1,4 @@
-//! What makes one version of the system differ from another, as plain data.
+//! The differences between versions of the system, as plain data.
 //!
 //! A personality is a value: clone one, change a field, and a new variant is there. Rules that need
 //! code are small enums, matched where they apply; no code asks for a personality by name.
@@ -35,13 +35,13 @@ pub struct Personality {
 pub struct SocketRules {
     /// When `sosend` waits for space.
     pub wait: SendWait,
-    /// How `sosend` counts space while it fills mbufs.
+    /// The space rule of `sosend` while it fills mbufs.
     pub fill: SendFill,
-    /// A message of at least so many bytes goes into a cluster (`MINCLSIZE`).
+    /// A message of at least so many bytes is put into a cluster (`MINCLSIZE`).
     pub cluster_min_bytes: usize,
     /// A stream is handed to the protocol mbuf by mbuf (4.3BSD-Reno) rather than in one chain.
     pub sends_each_mbuf: bool,
-    /// A write to a socket that does not block goes whole or not at all (4.2BSD).
+    /// A write to a socket that does not block sends all or nothing (4.2BSD).
     pub nonblocking_is_atomic: bool,
     /// An accepted socket takes both buffer limits from the listener's *send* limit
     /// (4.3BSD-Tahoe).
@@ -66,14 +66,14 @@ pub enum SendWait {
     LowWater,
 }
 
-/// How much `sosend` takes from the writer in one pass.
+/// The amount that `sosend` takes from the writer in one pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SendFill {
-    /// 4.2BSD as released: everything, since what is staged does not lessen the space.
+    /// 4.2BSD as released: everything, since staged data do not lessen the space.
     Whole,
     /// 4.2BSD in 1984: until the space is used; the last mbuf may go beyond it.
     Staged,
-    /// Since 4.3BSD: as before, and no mbuf goes beyond the space.
+    /// Since 4.3BSD: as before, and no mbuf exceeds the space.
     Clipped,
 }
 

@@ -1,4 +1,4 @@
-//! What the socket layer asks of a protocol (`PRU_*`).
+//! The requests of the socket layer to a protocol (`PRU_*`).
 
 use crate::mbuf::Chain;
 use crate::meter::Meter;
@@ -6,8 +6,7 @@ use crate::socket::{Endpoint, SocketError, SocketId};
 use crate::stack::Stack;
 use sockscope_record::Protocol;
 
-/// One user request, those aside that come with the data: [`Stack::pru_send`] and
-/// [`Stack::pru_rcvd`].
+/// One user request, except those with the data: [`Stack::pru_send`] and [`Stack::pru_rcvd`].
 #[derive(Debug, Clone, Copy)]
 pub enum Request {
     /// `PRU_ATTACH`: a new socket.

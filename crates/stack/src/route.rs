@@ -92,8 +92,8 @@ pub fn host_of(address: Ipv4Addr) -> Option<u32> {
     host_bits(address).map(|host_bits| bits & ((1 << host_bits) - 1))
 }
 
-/// Whether the host number says "every host of this network": all ones, or all zeros as 4.2BSD
-/// had it.
+/// Whether the host number means "every host of this network": all ones, or all zeros as 4.2BSD had
+/// it.
 pub fn is_broadcast(address: Ipv4Addr) -> bool {
     let Some(bits) = host_bits(address) else { return address.is_broadcast() };
     let host = u32::from(address) & ((1 << bits) - 1);

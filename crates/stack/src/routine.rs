@@ -120,7 +120,7 @@ routines! {
 }
 
 impl Routine {
-    /// How many there are.
+    /// The number of routines.
     pub const COUNT: usize = Self::ALL.len();
 
     /// Position in [`Routine::ALL`].
@@ -140,7 +140,7 @@ impl Routine {
     }
 }
 
-/// What one call had to do in addition to being called; a cost table is linear in it.
+/// The work of one call in addition to the call itself; a cost table is linear in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Work {
     /// Bytes moved or summed.
@@ -152,7 +152,7 @@ pub struct Work {
 }
 
 impl Work {
-    /// A call that costs the same whatever it is called with.
+    /// A call with a constant cost.
     pub const NONE: Self = Self { bytes: 0, mbufs: 0, walked: 0 };
 
     /// Work on this many bytes.

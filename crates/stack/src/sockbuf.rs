@@ -1,4 +1,4 @@
-//! Socket buffers: what waits between a process and its protocol.
+//! Socket buffers: data that wait between a process and its protocol.
 //!
 //! Two limits hold: bytes of data (`cc` against `hiwat`) and bytes of storage (`mbcnt` against
 //! `mbmax`), since a small message may sit in a large cluster. A stream is one chain; datagrams
@@ -15,7 +15,7 @@ use crate::routine::{Routine, Work};
 /// Bytes of an address as a datagram's record holds it (`struct sockaddr`).
 pub const ADDRESS_BYTES: u32 = 16;
 
-/// How socket buffers account and append.
+/// The rules of accounting and appending in socket buffers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BufferRules {
     /// Storage may reach twice the data limit, but no more than this.
@@ -35,7 +35,7 @@ pub struct BufferRules {
 /// One datagram in a receive buffer.
 #[derive(Debug)]
 pub struct Datagram {
-    /// Who sent it.
+    /// The sender.
     pub from: (Ipv4Addr, u16),
     /// Its data.
     pub chain: Chain,
@@ -58,7 +58,7 @@ pub struct SockBuf {
     left: u64,
     /// A process works on this buffer; others wait for it (`SB_LOCK`).
     pub is_locked: bool,
-    /// Somebody waits for the lock (`SB_WANT`).
+    /// A process waits for the lock (`SB_WANT`).
     pub is_lock_wanted: bool,
     /// A process sleeps until the protocol changes this buffer (`SB_WAIT`).
     pub is_waited_for: bool,
@@ -222,7 +222,7 @@ impl SockBuf {
     }
 
     /// `sbappendaddr`: a datagram enters with its sender's address, if there is space and the pool
-    /// has the mbufs for it; else it comes back.
+    /// has the mbufs for it; else it is returned.
     pub fn append_datagram(
         &mut self,
         from: (Ipv4Addr, u16),

@@ -1,4 +1,4 @@
-//! Sockets: what a process holds, and what its protocol hangs on it.
+//! Sockets: the state of the process's side, and the block of its protocol.
 
 mod id;
 mod layer;
@@ -19,7 +19,7 @@ pub use id::{ANY, Endpoint, Options, SetOption, SocketError, SocketId};
 pub use layer::Shutdown;
 pub use queue::ListenQueue;
 
-/// Where a socket stands (`so_state`).
+/// The state of a socket (`so_state`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SocketState {
     /// `SS_ISCONNECTED`
@@ -47,15 +47,15 @@ pub struct Socket {
     pub local: Endpoint,
     /// The peer's; [`ANY`] while not connected.
     pub foreign: Endpoint,
-    /// What is to be sent.
+    /// The send buffer.
     pub snd: SockBuf,
-    /// What was received.
+    /// The receive buffer.
     pub rcv: SockBuf,
-    /// Where it stands.
+    /// Its state.
     pub state: SocketState,
     /// The next call fails with this (`so_error`).
     pub error: Option<SocketError>,
-    /// What the program has set.
+    /// The options set by the program.
     pub options: Options,
     /// The flow that this socket sends, if it is logged.
     pub log: Option<FlowId>,
@@ -138,7 +138,7 @@ impl Sockets {
         numbered.map(|(slot, number)| (SocketId(number), &slot.socket))
     }
 
-    /// One more than the largest number in use, for walks that change the sockets on the way.
+    /// One more than the largest number in use, for walks that change the sockets meanwhile.
     pub fn end(&self) -> u32 {
         self.slots.len() as u32
     }

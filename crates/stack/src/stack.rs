@@ -14,7 +14,7 @@ use crate::route::{Route, Routes, network_of};
 use crate::socket::Sockets;
 use crate::tcp::TcpState;
 
-/// What differs between hosts of one personality.
+/// The differences between hosts of one personality.
 #[derive(Debug, Clone, Default)]
 pub struct StackConfig {
     /// Interfaces; their numbers are their positions here, at most 255.
@@ -25,7 +25,7 @@ pub struct StackConfig {
     pub pool: PoolLimits,
     /// Where TCP's initial sequence numbers begin.
     pub initial_sequence: u32,
-    /// Largest TCP segment to announce and send, in data bytes, instead of what the rules say.
+    /// Largest TCP segment to announce and send, in data bytes, instead of the rules' size.
     pub segment_bytes_max: Option<u32>,
     /// A datagram to a port without a socket is answered with ICMP port unreachable (RFC 1122
     /// §4.1.3.1).
@@ -37,13 +37,13 @@ pub struct StackConfig {
 pub struct Stack {
     /// The rules in force.
     pub personality: Personality,
-    /// What differs between hosts.
+    /// The differences between hosts.
     pub config: StackConfig,
     /// All mbufs.
     pub pool: Pool,
     /// All sockets.
     pub sockets: Sockets,
-    /// What IP counted.
+    /// The counts of IP.
     pub ip_counts: IpCounts,
     pub(crate) pcbs: Pcbs,
     pub(crate) interfaces: Vec<Interface>,

@@ -1,7 +1,7 @@
 //! Two hosts on one wire, for tests: effects happen at once, time does not pass by itself.
 //!
 //! Frames arrive as soon as they are sent, unless the wire is held; a test may lose some. Timers
-//! run when a test says so.
+//! run when a test calls them.
 
 use std::collections::VecDeque;
 use std::net::Ipv4Addr;
@@ -100,7 +100,7 @@ impl Pair {
         }
     }
 
-    /// One step of one host, its effects, and what follows from them on both hosts.
+    /// One step of one host, its effects, and their results on both hosts.
     pub(crate) fn step<R>(
         &mut self,
         host: usize,
@@ -217,7 +217,7 @@ impl Pair {
         }
     }
 
-    /// Writes until it would wait; the call, to go on with, and how it stands.
+    /// Writes until it would wait; returns the call, to continue with, and its state.
     pub(crate) fn write(&mut self, host: usize, socket: SocketId, user: &[u8]) -> (SendCall, Step) {
         let mut call = SendCall::write(socket, user.len());
         let step = self.run_send(host, &mut call, user);
@@ -271,7 +271,7 @@ impl Pair {
         }
     }
 
-    /// How often a host has called a routine.
+    /// The number of calls of a routine by a host.
     pub(crate) fn calls(&self, host: usize, routine: Routine) -> u64 {
         self.hosts[host].meter.calls(routine)
     }

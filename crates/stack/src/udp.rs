@@ -125,7 +125,7 @@ impl Stack {
             sum.add_chain(&self.pool, &chain, HEADERS_BYTES);
             meter
                 .call(Routine::UdpCksum, Work { mbufs: chain.mbufs(), ..Work::bytes(chain.len()) });
-            // Zero would say that it is missing (RFC 768).
+            // Zero would mean that it is missing (RFC 768).
             let sum = match sum.finish() {
                 0 => 0xffff,
                 sum => sum,
@@ -268,7 +268,7 @@ impl Stack {
         self.drop_packet(packet, DropReason::NoSocket, Point::InputDequeue, meter);
     }
 
-    /// A peer said that no socket listens at its port: the sockets connected to it hear of it.
+    /// A peer has no socket at its port: the sockets connected to it get an error.
     pub(crate) fn udp_unreachable(&mut self, foreign: Endpoint, meter: &mut Meter) {
         if !self.personality.udp.reports_unreachable {
             return;

@@ -54,7 +54,7 @@ impl ConnectCall {
         let address = stack.pool.m_get(meter).ok_or(SocketError::NoBuffers)?;
         meter.call(Routine::Soconnect, Work::NONE);
         let result = self.request(stack, meter);
-        // The address as `sockargs` kept it goes as soon as the protocol has it.
+        // The address as `sockargs` kept it is freed as soon as the protocol has it.
         stack.pool.m_free(address, meter);
         result
     }

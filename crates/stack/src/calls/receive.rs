@@ -30,7 +30,7 @@ pub struct ReceiveCall {
     /// All that the last step did was to copy.
     has_copied: bool,
     next: Next,
-    /// What the call returns.
+    /// The result of the call.
     result: Result<(), SocketError>,
 }
 
@@ -69,7 +69,7 @@ impl ReceiveCall {
         }
     }
 
-    /// Who sent the datagram; `None` for a stream.
+    /// The sender of the datagram; `None` for a stream.
     pub fn from(&self) -> Option<Endpoint> {
         self.from
     }
@@ -114,7 +114,7 @@ impl ReceiveCall {
         if user.len() < self.len {
             return self.ends_with(Err(SocketError::Invalid));
         }
-        // What arrives on the way here counts.
+        // Data that arrive before the next step count.
         self.goes_on(Next::Wait)
     }
 
@@ -176,7 +176,7 @@ impl ReceiveCall {
         self.copied(Next::Copy)
     }
 
-    /// What of the datagram does not fit is lost, as ever.
+    /// The rest of a datagram that does not fit is lost, as ever.
     fn copy_datagram(&mut self, stack: &mut Stack, user: &mut [u8], meter: &mut Meter) -> Progress {
         if self.datagram.is_none() {
             let rcv = &mut stack.sockets[self.socket].rcv;
@@ -209,7 +209,7 @@ impl ReceiveCall {
         self.copied(Next::Return)
     }
 
-    /// `PRU_RCVD`: the protocol may tell the peer of the space.
+    /// `PRU_RCVD`: the protocol may announce the space to the peer.
     fn received(&mut self, stack: &mut Stack, meter: &mut Meter) -> Progress {
         let result = if stack.sockets[self.socket].is_attached {
             stack.pru_rcvd(self.socket, meter)

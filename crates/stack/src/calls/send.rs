@@ -25,7 +25,7 @@ pub struct SendCall {
     taken: usize,
     /// The chain for the next `PRU_SEND`.
     staged: Chain,
-    /// What `sosend` still believes to be free.
+    /// The free space according to `sosend`.
     space: i64,
     /// The destination as `sockargs` keeps it.
     address: Chain,
@@ -33,7 +33,7 @@ pub struct SendCall {
     /// All that the last step did was to copy.
     has_copied: bool,
     next: Next,
-    /// What the call returns.
+    /// The result of the call.
     result: Result<(), SocketError>,
 }
 
@@ -125,7 +125,7 @@ impl SendCall {
         } else if too_long && stack.personality.socket.wait != SendWait::LowWater {
             self.ends_with(Err(SocketError::MessageSize))
         } else {
-            // What interrupts do meanwhile counts: the space is looked at after the way here.
+            // The next step checks the space, so that interrupts before it count.
             self.goes_on(Next::CheckSpace)
         }
     }
@@ -264,7 +264,7 @@ impl SendCall {
         Some((id, wants_cluster && pool.attach_cluster(id, meter)))
     }
 
-    /// `PRU_SEND` of what is staged, at `splnet`.
+    /// `PRU_SEND` of the staged chain, at `splnet`.
     fn send(&mut self, stack: &mut Stack, meter: &mut Meter) -> Progress {
         if stack.sockets.find(self.socket).is_none() {
             return self.is_closed(stack, meter);
@@ -322,7 +322,7 @@ impl SendCall {
     }
 }
 
-/// Whether a call on this socket goes whole or not at all.
+/// Whether a call on this socket sends all or nothing.
 fn is_atomic(rules: &SocketRules, socket: &Socket) -> bool {
     let rule = rules.nonblocking_is_atomic;
     socket.is_atomic() || rule && socket.state.is_nonblocking

@@ -26,8 +26,8 @@ struct Parts<'a> {
 impl Stack {
     /// `enrint`, the receive interrupt: the frame becomes a packet in the IP input queue (point 5).
     ///
-    /// What cannot be read, finds the queue full or no mbufs is dropped and counted. The frame may
-    /// hold anything.
+    /// Unreadable frames are dropped and counted, as are frames without mbufs or without room in
+    /// the queue. The frame may hold anything.
     pub fn receive_frame(&mut self, number: u8, frame: &Frame, meter: &mut Meter) -> bool {
         let Frame { bytes, mark } = frame;
         meter.call(Routine::Enrint, Work::NONE);

@@ -176,8 +176,8 @@ impl Interface {
         place.is_some_and(|place| place % CLUSTER_BYTES == 0)
     }
 
-    /// Keeps the whole pages of a chain that stand at aligned places until the frame has gone, and frees
-    /// all else; bytes of these pages.
+    /// Keeps the whole pages of a chain at aligned places until the frame has gone, and frees all else;
+    /// returns the bytes of these pages.
     fn map_pages(&mut self, pool: &mut Pool, mut chain: Chain, meter: &mut Meter) -> u32 {
         let (mut start, mut mapped_bytes) = (0, 0);
         while let Some(id) = pool.pop_front(&mut chain) {

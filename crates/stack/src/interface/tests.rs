@@ -1,4 +1,4 @@
-//! Frames as they go out and come in: headers, trailers, pages, limits.
+//! Frames sent and received: headers, trailers, pages, limits.
 
 use std::net::Ipv4Addr;
 

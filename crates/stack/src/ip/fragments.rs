@@ -1,7 +1,7 @@
-//! Packets in the making: the fragments that are here of each (RFC 791 §3.2).
+//! Incomplete packets: the received fragments of each (RFC 791 §3.2).
 //!
-//! Where fragments overlap, what arrived first stays. The number of packets in the making, of
-//! fragments of one packet and the time that they wait are bounded.
+//! Where fragments overlap, the earlier data stay. The number of incomplete packets, of fragments
+//! of one packet and the time that they wait are bounded.
 
 use std::net::Ipv4Addr;
 
@@ -10,7 +10,7 @@ use crate::cost::CostMeter;
 use crate::mbuf::{Chain, Pool};
 use crate::packet::{Mark, Packet};
 
-/// Packets in the making at one time; the oldest goes when there is one more.
+/// Incomplete packets at one time; one more replaces the oldest.
 pub(super) const QUEUES_MAX: usize = 16;
 
 /// Fragments of one packet; one of 65,535 bytes over the smallest Ethernet fits.
@@ -56,7 +56,7 @@ impl Fragment {
 }
 
 impl Queue {
-    /// Puts a fragment in its place, cut to what is not here yet; how many were dropped.
+    /// Inserts the missing part of a fragment; the number of dropped fragments.
     pub(super) fn insert(
         &mut self,
         mut fragment: Fragment,

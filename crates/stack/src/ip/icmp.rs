@@ -58,7 +58,7 @@ impl Complaint {
 }
 
 impl Stack {
-    /// `icmp_error`: tells the sender of a datagram that no socket listens at its port.
+    /// `icmp_error`: informs the sender of a datagram that no socket listens at its port.
     ///
     /// Nothing is sent when the pool is used up or the interface queue full.
     pub(crate) fn icmp_port_unreachable(
@@ -129,7 +129,7 @@ impl Stack {
         }
     }
 
-    /// `icmp_reflect`: an echo goes back as it is, but for its type.
+    /// `icmp_reflect`: an echo is returned unchanged, but for its type.
     fn icmp_reflect(&mut self, mut packet: Packet, ip: InputHeader, meter: &mut Meter) {
         if !self.pull_up(&mut packet.chain, IP_HEADER_BYTES + ICMP_HEADER_BYTES, meter) {
             return;
@@ -147,7 +147,7 @@ impl Stack {
             protocol: PROTOCOL_ICMP,
             ttl: DEFAULT_TTL,
         };
-        // Whoever asked will ask again.
+        // The sender of the request will ask again.
         let _ = self.ip_output(packet, &header, None, meter);
     }
 }

@@ -20,7 +20,7 @@ use crate::stack::Stack;
 /// Bytes of an IP header with all options that fit (RFC 791 §3.1).
 const HEADER_BYTES_MAX: usize = 60;
 
-/// What the fixed header says, once it has been read.
+/// The fields of the fixed header, once read.
 pub(super) struct Header {
     pub(super) fields: InputHeader,
     header_bytes: usize,
@@ -115,7 +115,7 @@ impl Stack {
         Some(fields)
     }
 
-    /// What the fixed header says; `None` for one of another version, too short or not in one mbuf.
+    /// The fixed header; `None` for another version, a short one, or one not in one mbuf.
     fn header_of(&self, chain: &Chain, interface: u8) -> Option<Header> {
         let first = chain.first().map_or(&[][..], |first| self.pool.data(first));
         header_words(first).and_then(|words| Header::of(words, interface))
@@ -132,7 +132,7 @@ impl Stack {
         self.pool.m_pullup(chain, len, meter)
     }
 
-    /// Checks header and length and cuts what is behind the packet's end.
+    /// Checks header and length and cuts the bytes behind the packet's end.
     fn read_header(
         &mut self,
         packet: &mut Packet,
@@ -218,8 +218,8 @@ impl Header {
         offset > 0 || more
     }
 
-    /// What the words of the fixed header say (RFC 791 §3.1); `None` for one of another version or
-    /// too short for itself.
+    /// The header in the fixed words (RFC 791 §3.1); `None` for one of another version or too short
+    /// for itself.
     fn of(words: [u32; 5], interface: u8) -> Option<Self> {
         let [version, identification, protocol, source, destination] = words;
         let header_bytes = (version >> 24 & 0xf) as usize * 4;

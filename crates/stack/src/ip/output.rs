@@ -12,7 +12,7 @@ use crate::routine::{Routine, Work};
 use crate::socket::{SocketError, SocketId};
 use crate::stack::Stack;
 
-/// Where a packet goes next.
+/// The next hop of a packet.
 #[derive(Clone, Copy)]
 struct Hop {
     interface: u8,
@@ -31,7 +31,7 @@ impl Stack {
     /// Sends a packet whose first mbuf begins with [`IP_HEADER_BYTES`] for the header, which are
     /// filled in here. `socket` is the one whose cached route serves, if any.
     ///
-    /// The packet is gone whatever comes back: `NetworkUnreachable` without a route, `NoBuffers`
+    /// The packet is consumed for any result: `NetworkUnreachable` without a route, `NoBuffers`
     /// when the interface queue is full or the pool used up, `MessageSize` beyond 65,535 bytes or
     /// for a broadcast that would need fragments.
     pub(crate) fn ip_output(
@@ -160,7 +160,7 @@ impl Stack {
     }
 }
 
-/// The mark of one fragment: what it carries of the data behind the transport header.
+/// The mark of one fragment: its share of the data behind the transport header.
 fn part_of(mark: Mark, payload_bytes: usize, part: Part) -> Mark {
     let header_bytes = payload_bytes.saturating_sub(mark.len as usize);
     let skip = part.offset.saturating_sub(header_bytes);
@@ -168,7 +168,7 @@ fn part_of(mark: Mark, payload_bytes: usize, part: Part) -> Mark {
     mark.part(skip as u32, (end - skip) as u32)
 }
 
-/// The header as it goes out (RFC 791 §3.1), its checksum filled in.
+/// The header to send (RFC 791 §3.1), its checksum filled in.
 fn header_of(header: &OutputHeader, id: u16, tos: u8, part: Part) -> [u8; IP_HEADER_BYTES] {
     let more = if part.is_last { 0 } else { MORE_FRAGMENTS };
     let place = more | (part.offset / FRAGMENT_UNIT_BYTES) as u16;

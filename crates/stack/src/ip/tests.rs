@@ -1,4 +1,4 @@
-//! Packets in fragments, with options, damaged, or for somebody else.
+//! Packets in fragments, with options, damaged, or for another host.
 
 use std::net::Ipv4Addr;
 
@@ -139,7 +139,7 @@ fn a_broadcast_is_not_fragmented() {
     pair.assert_all_free();
 }
 
-/// What becomes of one datagram of 40 bytes if its IP packet is changed on the way.
+/// The fate of one datagram of 40 bytes whose IP packet is changed in transit.
 fn changed(change: impl FnOnce(&mut Vec<u8>)) -> (Pair, Option<Vec<u8>>) {
     let (mut pair, client, server) = line("tahoe", 576);
     pair.is_held = true;
@@ -317,8 +317,8 @@ fn an_echo_that_is_damaged_or_short_is_not_answered() {
     pair.assert_all_free();
 }
 
-/// Two connections of host 0 to host 1; ICMP says of a segment of the first one that its host cannot be reached, and
-/// then quenches. What the next call on each says, and their congestion windows.
+/// Two connections of host 0 to host 1; ICMP reports for a segment of the first one that its host cannot be reached,
+/// and then quenches. The result of the next call on each, and their congestion windows.
 fn complained_of(personality: &str) -> [String; 2] {
     let (mut pair, _, _) = line(personality, 1_500);
     let listener = pair.bound(1, Protocol::Tcp, 80);

@@ -1,6 +1,6 @@
 //! Storage that several mbufs may share: clusters, and the buffers of devices.
 //!
-//! A buffer is a range of its pool's bytes, counted by how many mbufs refer to it. Sizes are bytes.
+//! A buffer is a range of its pool's bytes, with a count of its mbufs. Sizes are bytes.
 
 use std::ops::Range;
 
@@ -54,7 +54,7 @@ impl Buffers {
     }
 
     /// Lets the next free buffer have so much room, be it new or larger than it was; `None` at the
-    /// limit. What a buffer that grows had before is not used again.
+    /// limit. The old room of a buffer that grows is not used again.
     fn make(&mut self, room: usize, bytes: &mut Vec<u8>) -> Option<()> {
         if self.free == NIL {
             if self.list.len() as u64 >= u64::from(self.limit) {

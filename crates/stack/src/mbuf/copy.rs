@@ -4,14 +4,14 @@ use super::{Chain, Mbuf, MbufId, Pool, Pullup, Store};
 use crate::cost::CostMeter;
 use crate::routine::{Routine, Work};
 
-/// Bytes that [`Pullup::Extra`] takes beyond what was asked for.
+/// Bytes that [`Pullup::Extra`] takes beyond the requested ones.
 const PULLUP_EXTRA: usize = 32;
 
 /// Bytes of an IP and a TCP header without options, which [`Pullup::Protocol`] always takes.
 const PROTOCOL_HEADER_BYTES: usize = 40;
 
 impl Pool {
-    /// `m_copy`: `len` bytes from `offset` on, or as far as the chain goes.
+    /// `m_copy`: `len` bytes from `offset` on, or up to the end of the chain.
     ///
     /// Clusters and lent buffers are shared, plain mbufs copied one for one: ten source mbufs give
     /// ten. `None`, and nothing kept, when the pool is used up.
@@ -97,7 +97,7 @@ impl Pool {
         Some(id)
     }
 
-    /// Copies bytes from `offset` on into `into`, without counting a call; how many there were.
+    /// Copies bytes from `offset` on into `into`, without counting a call; returns their number.
     pub fn copy_to(&self, chain: &Chain, offset: usize, into: &mut [u8]) -> usize {
         let mut skip = offset;
         let mut done = 0;
@@ -190,8 +190,8 @@ impl Pool {
         true
     }
 
-    /// As [`Pool::pull_one`], up to `len` bytes off as many mbufs as have them. How many bytes, off
-    /// how many mbufs.
+    /// As [`Pool::pull_one`], up to `len` bytes off as many mbufs as have them. Returns the numbers
+    /// of bytes and of mbufs.
     fn pull(
         &mut self,
         chain: &mut Chain,
@@ -252,7 +252,7 @@ impl Pool {
 
     /// Moves the mbufs of the second chain behind those of `chain`. Those without data are freed; a
     /// plain one is copied behind the data of the last, if that is plain too and at least `spare`
-    /// bytes stay unused there. How many bytes were copied, and the storage of what is not freed.
+    /// bytes stay unused there. The number of bytes copied, and the storage of the mbufs kept.
     pub(crate) fn append_joined(
         &mut self,
         chain: &mut Chain,
@@ -370,8 +370,8 @@ impl Pool {
         mbuf.len += len;
     }
 
-    /// Makes `len` bytes of room before the data, in the first mbuf if it is plain and has it, else
-    /// in a new one got with `m_get`. `false` when the pool is used up.
+    /// Makes `len` bytes of room before the data. The room is in the first mbuf if it is plain and
+    /// has it, else in a new one of `m_get`. `false` when the pool is used up.
     pub fn prepend(&mut self, chain: &mut Chain, len: usize, meter: &mut CostMeter) -> bool {
         if let Some(first) = chain.first().filter(|first| self.leading_room(*first) >= len) {
             self.widen_front(first, len);
@@ -379,7 +379,7 @@ impl Pool {
             return true;
         }
         let Some(id) = self.m_get(meter) else { return false };
-        // At the end of the mbuf, so that what is prepended next finds room.
+        // At the end of the mbuf, so that the next header finds room before it.
         self.set_range(id, usize::from(self.geometry.plain_bytes) - len, len);
         self.push_front(chain, id);
         true

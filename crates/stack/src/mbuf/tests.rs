@@ -28,7 +28,7 @@ fn pool() -> (Pool, CostMeter) {
     pool_with(Pullup::Exact)
 }
 
-/// What kind of mbuf to make.
+/// The kind of mbuf to make.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Make {
     Plain,

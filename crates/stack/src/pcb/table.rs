@@ -1,15 +1,15 @@
-//! The control blocks of both protocols, and how a local address is chosen for one.
+//! The control blocks of both protocols, and the choice of a local address for one.
 
 use sockscope_record::Protocol;
 
 use crate::socket::SocketId;
 
-/// How the local address for a peer is found.
+/// The choice of the local address for a peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LocalAddress {
     /// 4.2BSD: that of the interface on the peer's network (`if_ifonnetof`).
     NetworkOf,
-    /// 4.3BSD: as before, with a search for a line to the peer first, whatever route is cached.
+    /// 4.3BSD: as before, with a search for a line to the peer first, even with a cached route.
     Scan,
     /// Since 4.3BSD-Tahoe: that of the interface which the route leads to.
     OfRoute,

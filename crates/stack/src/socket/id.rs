@@ -1,4 +1,4 @@
-//! What names a socket and its ends, what may be set on it, and why a call on it fails.
+//! Names of a socket and its ends, its options, and the errors of its calls.
 
 use std::net::Ipv4Addr;
 
@@ -80,7 +80,7 @@ pub enum SocketError {
 }
 
 impl SocketError {
-    /// The number that records and traces carry: Linux's, whatever the personality.
+    /// The number in records and traces: Linux's, in all personalities.
     pub fn errno(self) -> u8 {
         match self {
             Self::BadSocket => 9,
@@ -107,7 +107,7 @@ impl SocketError {
     }
 }
 
-/// What a program may set on a socket.
+/// The options of a socket that a program may set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Options {
     /// `TCP_NODELAY`: short segments do not wait for acknowledgments.
@@ -139,6 +139,6 @@ pub enum SetOption {
     ReceiveBuffer(u32),
     /// `SO_SNDLOWAT`, in bytes.
     SendLowat(u32),
-    /// `SO_LOG`: what this socket sends is logged as this flow, what it receives as the reverse.
+    /// `SO_LOG`: data sent by this socket are logged as this flow, received data as the reverse.
     Log(FlowId),
 }

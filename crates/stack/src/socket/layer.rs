@@ -69,7 +69,7 @@ impl Stack {
         self.in_pcbbind(id, local, meter)
     }
 
-    /// `listen`: from now on connections may come, `backlog` of them before they are accepted.
+    /// `listen`: from now on connections may arrive, `backlog` of them before they are accepted.
     pub fn listen(
         &mut self,
         id: SocketId,
@@ -120,7 +120,7 @@ impl Stack {
         Ok(())
     }
 
-    /// Sets both buffer limits whatever the personality offers: a kernel built with other defaults.
+    /// Sets both buffer limits for any personality: a kernel built with other defaults.
     pub fn reserve(&mut self, id: SocketId, send: u32, receive: u32) -> Result<(), SocketError> {
         let rules = self.personality.socket.buffers;
         let socket = self.sockets.find_mut(id).ok_or(SocketError::BadSocket)?;
@@ -130,7 +130,7 @@ impl Stack {
         Ok(())
     }
 
-    /// The socket's buffers as a record; `set_by_program` says of the send and of the receive buffer whether the
+    /// The socket's buffers as a record; `set_by_program` shows for the send and the receive buffer whether the
     /// program sets it now.
     pub(crate) fn observe_buffers(
         &self,
@@ -170,7 +170,7 @@ impl Stack {
         Ok(())
     }
 
-    /// `close`, which does not linger: what is still to be sent is sent behind the process's back.
+    /// `close`, which does not linger: the rest of the data is sent behind the process's back.
     pub fn close(&mut self, id: SocketId, meter: &mut Meter) -> Result<(), SocketError> {
         meter.call(Routine::Syscall, Work::NONE);
         meter.call(Routine::Soclose, Work::NONE);
@@ -187,7 +187,7 @@ impl Stack {
         if socket.is_attached && socket.state.is_connected && !socket.state.is_disconnecting {
             result = self.usrreq(id, Request::Disconnect, meter);
         }
-        // The process holds the socket until here, so that it cannot have gone on the way.
+        // The process holds the socket until here, so that it cannot have gone meanwhile.
         if self.sockets[id].is_attached {
             result = result.and(self.usrreq(id, Request::Detach, meter));
         }
@@ -196,7 +196,7 @@ impl Stack {
         result
     }
 
-    /// `sofree`: the socket goes once neither protocol nor process hold it.
+    /// `sofree`: frees the socket once neither protocol nor process hold it.
     pub(crate) fn sofree(&mut self, id: SocketId, meter: &mut Meter) {
         let Some(socket) = self.sockets.find(id) else { return };
         if socket.is_attached || !socket.state.is_unreferenced {

@@ -1,4 +1,4 @@
-//! What protocols tell the socket layer: a connection begins, is made, ends; data or space is there.
+//! Notices of protocols to the socket layer: a connection begins, is made, ends; data or space.
 
 use super::{ListenQueue, Socket, SocketId};
 use crate::effect::{Channel, Effect};
@@ -42,7 +42,7 @@ impl Stack {
         state.is_connecting = true;
     }
 
-    /// `soisconnected`: whoever waits for the connection, or to accept it, is woken.
+    /// `soisconnected`: wakes the processes that wait for the connection, or to accept it.
     pub(crate) fn soisconnected(&mut self, id: SocketId, meter: &mut Meter) {
         let socket = &mut self.sockets[id];
         socket.state.is_connecting = false;
@@ -86,7 +86,7 @@ impl Stack {
         self.sorwakeup(id, meter);
     }
 
-    /// There is an error to tell, and the connection goes on: whoever waits for it, for data or for space is woken.
+    /// Reports an error while the connection goes on: processes that wait for it, for data or for space are woken.
     pub(crate) fn socket_told(&mut self, id: SocketId, meter: &mut Meter) {
         meter.effect(Effect::Wakeup(Channel::Connection(id)));
         self.sorwakeup(id, meter);
@@ -105,12 +105,12 @@ impl Stack {
         self.sorwakeup(id, meter);
     }
 
-    /// `sorwakeup`: wakes whoever waits to read, or to accept.
+    /// `sorwakeup`: wakes processes that wait to read, or to accept.
     pub(crate) fn sorwakeup(&mut self, id: SocketId, meter: &mut Meter) {
         self.sockets[id].sorwakeup(id, meter);
     }
 
-    /// `sowwakeup`: wakes whoever waits for space to write.
+    /// `sowwakeup`: wakes processes that wait for space to write.
     pub(crate) fn sowwakeup(&mut self, id: SocketId, meter: &mut Meter) {
         meter.call(Routine::Sowwakeup, Work::NONE);
         let snd = &mut self.sockets[id].snd;

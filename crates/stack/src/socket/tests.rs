@@ -137,7 +137,7 @@ fn shutting_down_one_direction_leaves_the_other() {
     down(&mut pair, Shutdown::Send).unwrap();
     let refused = Step::Done(Err(SocketError::Pipe));
     let last = pair.write(0, id, &[1]).1;
-    // The peer has no such port, so an error may come first.
+    // The peer has no such port, so the first result may be an error.
     let heard = Step::Done(Err(SocketError::ConnectionRefused));
     assert!([refused, heard].contains(&last), "{last:?}");
     assert_eq!(pair.write(0, id, &[1]).1, refused);

@@ -1,4 +1,4 @@
-//! The acknowledgment field: what it sets free, and what it says of losses.
+//! The acknowledgment field: it frees data, and shows losses.
 
 use sockscope_record::RetransmitClass;
 
@@ -48,16 +48,16 @@ impl Stack {
         self.syn_acknowledged(id, arrival);
         self.tcp_established(id, meter);
         if rules.input.answers_by_output && ack == snd.iss + 1 {
-            // What acknowledges more than the SYN opens the window once, as data.
+            // An acknowledgment of more than the SYN opens the window once, as data.
             self.tcb_mut(id).grow_window(rules.congestion.growth);
         }
         self.take_reassembled(id, arrival, meter);
-        // This segment's window counts, whatever arrived before.
+        // The window of this segment counts, after any earlier segment.
         self.tcb_mut(id).snd.wl1 = arrival.header.seq - 1;
         Ok(())
     }
 
-    /// Nothing new is acknowledged. The same again and again says that a segment was lost.
+    /// Nothing new is acknowledged. Repetitions of the same number show that a segment was lost.
     fn old_acknowledgment(
         &mut self,
         id: SocketId,
@@ -113,7 +113,7 @@ impl Stack {
         tcb.rtt.stop();
         tcb.repair = Some(Repair { how: RetransmitClass::Fast, until: tcb.snd.max });
         tcb.snd.nxt = tcb.snd.una;
-        // The timer, started anew by this, sees to what does not get out.
+        // The timer, started anew by this, sends the rest again.
         let _ = self.tcp_output(id, Caller::Input, meter);
         let tcb = self.tcb_mut(id);
         tcb.inflate(rule);
@@ -138,12 +138,12 @@ impl Stack {
         tcb.grow_window(rules.growth);
         // The window ends where it did, until this segment's own window is read.
         tcb.snd.wnd = tcb.snd.wnd.saturating_sub(data);
-        // What is beyond the data can only be the FIN: nothing beyond `max` gets here.
+        // A number beyond the data can only be the FIN: nothing beyond `max` gets here.
         acked > data
     }
 
-    /// Data up to `ack` leave the send buffer, the timer is set anew, a sleeping writer wakes. How
-    /// many bytes that were.
+    /// Data up to `ack` leave the send buffer, the timer is set anew, a sleeping writer wakes.
+    /// Returns the number of these bytes.
     pub(super) fn drop_acknowledged(&mut self, id: SocketId, ack: Seq, meter: &mut Meter) -> u32 {
         let socket = &mut self.sockets[id];
         let Some(tcb) = socket.tcb.as_mut() else { return 0 };

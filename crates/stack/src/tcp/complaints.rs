@@ -1,4 +1,4 @@
-//! What ICMP messages about segments do to connections (`tcp_ctlinput`).
+//! The effects of ICMP messages about segments on connections (`tcp_ctlinput`).
 
 use sockscope_record::Protocol;
 
@@ -44,7 +44,7 @@ impl Stack {
         }
     }
 
-    /// The next call of the process fails; whoever waits for the connection is woken.
+    /// The next call of the process fails; processes that wait for the connection are woken.
     fn tcp_notify(&mut self, id: SocketId, error: SocketError, meter: &mut Meter) {
         self.sockets[id].error = Some(error);
         self.socket_told(id, meter);

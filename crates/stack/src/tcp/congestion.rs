@@ -1,6 +1,6 @@
-//! The congestion window: slow start, congestion avoidance, and what losses do to it.
+//! The congestion window: slow start, congestion avoidance, and the reaction to losses.
 //!
-//! Windows are bytes. Where there is no congestion window, it stands at the largest possible.
+//! Windows are bytes. Without a congestion window, it has the largest possible value.
 
 use super::rules::{CongestionRules, Duplicates, Quench, WindowGrowth};
 use super::tcb::{Tcb, WINDOW_MAX};
@@ -26,8 +26,8 @@ impl Tcb {
         self.snd.cwnd = (cwnd + by).min(WINDOW_MAX);
     }
 
-    /// Half of what was allowed when a loss was noticed, in whole segments, at least two
-    /// (RFC 5681 §3.1 (4) has it from what was in flight).
+    /// Half of the allowed window at the time of a loss, in whole segments, at least two (RFC 5681
+    /// §3.1 (4) uses the data in flight).
     fn halve_threshold(&mut self) {
         let allowed = self.snd.wnd.min(self.snd.cwnd);
         let segments = (allowed / 2 / self.segment_bytes).max(2);
@@ -40,8 +40,8 @@ impl Tcb {
         self.snd.cwnd = self.segment_bytes;
     }
 
-    /// The segment is out again. With fast recovery each duplicate stands for a segment that has
-    /// left the network.
+    /// The segment is out again. With fast recovery each duplicate means that a segment has left
+    /// the network.
     pub(super) fn inflate(&mut self, rule: Duplicates) {
         if rule == Duplicates::Recover {
             let arrived = DUPLICATES_MAX * self.segment_bytes;
@@ -64,7 +64,7 @@ impl Tcb {
         self.duplicates = 0;
     }
 
-    /// Nothing arrived for a whole timeout: what the window says of the network is out of date.
+    /// Nothing arrived for a whole timeout: the window's estimate of the network is out of date.
     pub(super) fn restart_when_idle(&mut self) {
         if self.idle_ticks >= self.rtt.timeout_ticks() {
             self.snd.cwnd = self.segment_bytes;

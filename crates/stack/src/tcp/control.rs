@@ -17,7 +17,7 @@ impl Stack {
         socket.tcb = Some(Tcb::new(&self.personality.tcp, socket.snd.hiwat()));
     }
 
-    /// `tcp_close`: the block goes, at once and without a word to the peer.
+    /// `tcp_close`: frees the block at once, without a segment to the peer.
     pub(super) fn tcp_close(&mut self, id: SocketId, meter: &mut Meter) {
         self.tcp_set_state(id, State::Closed, meter);
         if let Some(mut tcb) = self.sockets[id].tcb.take() {
@@ -62,7 +62,7 @@ impl Stack {
         if self.tcb(id).state >= State::FinWait2 {
             self.soisdisconnected(id, meter);
         }
-        // The sources would keep for ever a block whose peer's FIN never comes.
+        // The sources would keep for ever a block whose peer sends no FIN.
         if self.tcb(id).state == State::FinWait2 && !self.tcb(id).timers.runs(Timer::Linger) {
             let ticks = self.personality.tcp.keep_alive.fin_wait_ticks;
             self.tcb_mut(id).timers.start(Timer::Linger, ticks);
@@ -70,7 +70,7 @@ impl Stack {
         true
     }
 
-    /// `tcp_disconnect`: the process lets go of the connection.
+    /// `tcp_disconnect`: the process gives up the connection.
     pub(super) fn tcp_disconnect(
         &mut self,
         id: SocketId,

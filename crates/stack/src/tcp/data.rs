@@ -57,7 +57,7 @@ impl Stack {
         }
     }
 
-    /// Data that wait for others, or come at the end of a connection.
+    /// Data that wait for others, or arrive at the end of a connection.
     fn take_other_data(
         &mut self,
         id: SocketId,
@@ -110,8 +110,8 @@ impl Stack {
         socket.sorwakeup(id, meter);
     }
 
-    /// `tcp_reass`: whatever is next in turn goes to the reader. A FIN that comes out is left in
-    /// the arrival's flags. Before the handshake is complete everything waits.
+    /// `tcp_reass`: data next in order go to the reader. A FIN that leaves the queue is kept in the
+    /// arrival's flags. Before the handshake is complete everything waits.
     pub(super) fn take_reassembled(
         &mut self,
         id: SocketId,

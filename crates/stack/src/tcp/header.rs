@@ -12,7 +12,7 @@ pub const TCP_HEADER_BYTES: usize = 20;
 /// Bytes of the one option that is sent, the maximum segment size (RFC 9293 §3.7.1).
 pub(super) const SIZE_OPTION_BYTES: usize = 4;
 
-/// What a header says, the checksum aside.
+/// The fields of a header, the checksum aside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
     /// The sender's port.
@@ -48,7 +48,7 @@ impl Header {
         (words[3] >> 28) as usize * 4
     }
 
-    /// What the words of a header say, in the order of the network.
+    /// The header in these words, in the order of the network.
     pub(super) fn of([ports, seq, ack, flags, _]: &[u32; 5], segment_bytes: Option<u16>) -> Self {
         Self {
             source_port: (ports >> 16) as u16,
@@ -61,8 +61,8 @@ impl Header {
         }
     }
 
-    /// The header as it goes out, without option and with a checksum of 0, in words of the order of
-    /// the network. It claims `header_bytes`, a multiple of four, its options among them.
+    /// The header to send, without option and with a checksum of 0, in words of the order of the
+    /// network. It claims `header_bytes`, a multiple of four, its options among them.
     pub(super) fn words(&self, header_bytes: usize) -> [u32; 5] {
         let words = (header_bytes / 4) as u32;
         [
@@ -80,7 +80,7 @@ impl Header {
     }
 }
 
-/// What a header with options announces; `None` if it is longer than `bytes`.
+/// The announcement of a header with options; `None` if it is longer than `bytes`.
 fn announced(bytes: &[u8]) -> Option<Option<u16>> {
     let slice = TcpHeaderSlice::from_slice(bytes).ok()?;
     // A size is believed in a SYN alone (RFC 9293 §3.1).

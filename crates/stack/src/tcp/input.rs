@@ -1,7 +1,7 @@
-//! `tcp_input`: from a packet to what it changes.
+//! `tcp_input`: from a packet to its changes.
 //!
-//! A segment passes these steps in order, each of which may end its way: checksum and header, the
-//! search for its connection, the handshake ([`syn`](super::syn)) or the cut to the window
+//! A segment passes these steps in order, and each may be its last: checksum and header, the search
+//! for its connection, the handshake ([`syn`](super::syn)) or the cut to the window
 //! ([`trim`](super::trim)), reset, acknowledgment ([`ack`](super::ack)), window, data and FIN
 //! ([`data`](super::data)), and at last output.
 
@@ -68,12 +68,12 @@ impl Arrival {
     }
 }
 
-/// Why a segment goes no further.
+/// Why the processing of a segment ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stop {
     /// It is done with.
     Drop,
-    /// The peer is to learn where this end stands (`dropafterack`).
+    /// The peer is to learn the state of this end (`dropafterack`).
     Acknowledge,
     /// The peer is to learn that there is no such connection (`dropwithreset`).
     Reset,
@@ -178,7 +178,7 @@ impl Stack {
         None
     }
 
-    /// What follows the IP header in its mbuf.
+    /// The bytes behind the IP header in its mbuf.
     fn behind_ip(&self, chain: &Chain) -> &[u8] {
         let bytes = chain.first().map_or(&[][..], |first| self.pool.data(first));
         bytes.get(IP_HEADER_BYTES..).unwrap_or_default()
@@ -286,7 +286,7 @@ impl Stack {
         }
         let always = self.personality.tcp.input.always_outputs;
         if always || arrival.needs_output || self.tcb(id).must_ack {
-            // No caller waits for the outcome here: the timers see to what did not get out.
+            // No caller waits for the outcome here: the timers send the rest later.
             let _ = self.tcp_output(id, Caller::Input, meter);
         }
     }
@@ -325,7 +325,7 @@ impl Stack {
         if arrival.has(tcp_flags::ACK) { Ok(()) } else { Err(Stop::Drop) }
     }
 
-    /// The connection fails. The older systems tell the peer even though it was the one to say so.
+    /// The connection fails. The older systems notify even the peer that has reset it.
     fn end_by_reset(&mut self, id: SocketId, error: SocketError, meter: &mut Meter) {
         if self.personality.tcp.input.echoes_reset {
             self.tcp_drop(id, error, meter);
@@ -351,7 +351,7 @@ impl Stack {
         }
     }
 
-    /// Header prediction: whether the segment is what an undisturbed transfer brings next.
+    /// Header prediction: whether the segment is the next one of an undisturbed transfer.
     fn is_predicted(&self, id: SocketId, arrival: &Arrival) -> bool {
         const ODD: u8 = tcp_flags::SYN | tcp_flags::FIN | tcp_flags::RST | tcp_flags::URG;
         let socket = &self.sockets[id];

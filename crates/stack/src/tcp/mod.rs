@@ -1,8 +1,8 @@
 //! TCP (RFC 793, RFC 9293) as the BSD systems of 1983 to 1990 had it.
 //!
-//! One implementation, whose differences between versions are the data of [`TcpRules`]. Time comes
-//! in two beats, `tcp_fasttimo` every 200 ms and `tcp_slowtimo` every 500 ms; nothing else measures
-//! it. Sequence numbers are [`Seq`]; positions in a stream are 64 bits and start at 0 with the first
+//! One implementation, whose differences between versions are the data of [`TcpRules`]. Time has two
+//! beats, `tcp_fasttimo` every 200 ms and `tcp_slowtimo` every 500 ms; nothing else measures it.
+//! Sequence numbers are [`Seq`]; positions in a stream are 64 bits and start at 0 with the first
 //! data byte, so that SYN and FIN do not count.
 //!
 //! There is no urgent data: the flag is ignored on input and never sent.
@@ -52,7 +52,7 @@ pub use tcb::{State, Tcb, TcpCounts, TcpState};
 const SEGMENT_BYTES_MIN: u32 = 32;
 
 impl Stack {
-    /// The block of a socket that has one: whoever calls has just seen that it does.
+    /// The block of a socket that has one: the caller has just checked that it does.
     fn tcb(&self, id: SocketId) -> &Tcb {
         block(&self.sockets[id])
     }

@@ -1,7 +1,7 @@
-//! What TCP says of itself: points 1 and 2, the marks for the points below, and its events.
+//! Records of TCP: points 1 and 2, the marks for the points below, and its events.
 //!
-//! Nothing is made for a socket that is not logged. The words are those of the live probe, so that
-//! an analysis cannot tell the two apart: windows in packets, states in Linux's numbers.
+//! Nothing is made for a socket that is not logged. The units are those of the live probe, so that
+//! an analysis cannot distinguish the two: windows in packets, states in Linux's numbers.
 
 use sockscope_record::{
     self as record, FlowId, Point, Record, Retransmission, RetransmitClass, SendWindow,
@@ -42,7 +42,7 @@ impl State {
 }
 
 impl Stack {
-    /// Enters a state, and says so.
+    /// Enters a state, and records it.
     pub(super) fn tcp_set_state(&mut self, id: SocketId, state: State, meter: &mut Meter) {
         let tcb = self.tcb_mut(id);
         let old = std::mem::replace(&mut tcb.state, state);
@@ -64,7 +64,7 @@ impl Socket {
         }
     }
 
-    /// Point 1: `len` bytes are about to enter the send buffer, and what will hold them.
+    /// Point 1: `len` bytes are about to enter the send buffer, with the reason for their wait.
     pub(super) fn observe_write_enqueue(&self, len: usize, rules: &TcpRules, meter: &mut Meter) {
         if let Some(flow) = self.log {
             let hold = self.hold_of_write(rules, len as u32);
@@ -74,8 +74,8 @@ impl Socket {
 }
 
 impl Tcb {
-    /// A segment is about to leave: point 2 if it has data, what a SYN announces, what changed in the sender's state, and
-    /// the mark for the points below.
+    /// A segment is about to leave: point 2 if it has data, the announcement of a SYN, changes in the sender's state,
+    /// and the mark for the points below.
     pub(super) fn observe_segment(
         &mut self,
         flow: FlowId,
@@ -134,7 +134,7 @@ impl Tcb {
         meter.effect(Effect::Observed(again.with_retransmission(why)));
     }
 
-    /// Congestion window and send window, if they changed since they were last said. `offset` is the
+    /// Congestion window and send window, if they changed since their last records. `offset` is the
     /// stream position of the first byte not acknowledged.
     fn observe_sender(&mut self, rules: &TcpRules, flow: FlowId, offset: u64, meter: &mut Meter) {
         let is_limited = rules.congestion.initial != InitialWindow::Unlimited;
@@ -156,7 +156,7 @@ impl Tcb {
         Record { flow, offset, ..Record::default() }.with_send_window(window)
     }
 
-    /// What changed by less than a packet is not said.
+    /// Changes by less than a packet are not recorded.
     fn observe_congestion(&mut self, flow: FlowId, offset: u64, meter: &mut Meter) {
         let now = self.congestion_now();
         let before = self.observed.congestion.replace(now);
@@ -196,7 +196,7 @@ impl Congestion {
     }
 }
 
-/// What a SYN announces.
+/// The announcement of a SYN.
 fn observe_syn(flow: FlowId, announced: Option<u16>, meter: &mut Meter) {
     let options = Record { flow, ..Record::default() };
     let segment_bytes = announced.map_or(0, u32::from);

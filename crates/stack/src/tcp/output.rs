@@ -1,7 +1,7 @@
-//! `tcp_output`: whether something may leave now, and what.
+//! `tcp_output`: the decision on the next segment.
 //!
 //! The decision is made on a [`View`] of the socket, without touching anything else, so that it can
-//! be tested as a table. [`segment`](super::segment) makes and sends what was decided.
+//! be tested as a table. [`segment`](super::segment) makes and sends the segment.
 
 use sockscope_record::{Hold, tcp_flags};
 
@@ -15,7 +15,7 @@ use crate::sockbuf::SockBuf;
 use crate::socket::{Options, Socket, SocketError, SocketId};
 use crate::stack::Stack;
 
-/// Who calls for output; the authors of the first study counted calls from input apart.
+/// The caller of output; the authors of the first study counted calls from input apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Caller {
     /// A user request.
@@ -26,14 +26,14 @@ pub(super) enum Caller {
     Timer,
 }
 
-/// What the decision needs to know of the socket.
+/// The part of the socket that the decision needs.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct View<'a> {
     /// Bytes in the send buffer, from the first not acknowledged on.
     pub(super) queued: u32,
     /// The receive buffer.
     pub(super) rcv: &'a SockBuf,
-    /// What the program has set.
+    /// The options set by the program.
     pub(super) options: &'a Options,
     /// Nothing was unacknowledged when output began: judged once, not for each segment.
     pub(super) is_idle: bool,
@@ -53,7 +53,7 @@ pub(super) struct Candidate {
 }
 
 impl Stack {
-    /// `tcp_output`: sends what may be sent, segment by segment.
+    /// `tcp_output`: sends the segments allowed now.
     ///
     /// Fails as `ip_output` does; a full interface queue is no failure where it counts as a source
     /// quench.
@@ -200,7 +200,7 @@ impl Tcb {
     }
 
     /// Flags that every segment carries in this state. The SYN is left out once it has been sent;
-    /// it comes back when the timer goes back to it.
+    /// it is sent again when the timer goes back to it.
     fn flags(&self) -> u8 {
         const ACK: u8 = tcp_flags::ACK;
         let flags = match self.state {
@@ -224,7 +224,7 @@ impl Tcb {
             || self.update_is_due(rules, view)
     }
 
-    /// A FIN leaves once, and again when the timer has gone back to what is not acknowledged.
+    /// A FIN leaves once, and again when the timer has gone back to unacknowledged data.
     fn fin_is_due(&self, rules: &TcpRules, candidate: &Candidate) -> bool {
         let has_fin = candidate.flags & tcp_flags::FIN != 0;
         has_fin && (rules.mute_behind_fin || !self.has_sent_fin || self.snd.nxt == self.snd.una)
@@ -301,7 +301,7 @@ impl Tcb {
         self.timers.start(Timer::Persist, ticks);
     }
 
-    /// What keeps the byte at `offset` of the send buffer from leaving while `queued` are there.
+    /// The reason why the byte at `offset` of the send buffer waits while `queued` are there.
     pub(super) fn hold(&self, rules: &TcpRules, view: &View, offset: u32) -> Hold {
         if view.queued <= offset {
             return Hold::None;
@@ -330,7 +330,7 @@ fn fin_if_last(flags: u8, end: u32, queued: u32) -> u8 {
 }
 
 impl Socket {
-    /// What will hold `len` bytes that are about to enter the send buffer, if they do not leave at
+    /// The hold on `len` bytes that are about to enter the send buffer, if they do not leave at
     /// once.
     pub(super) fn hold_of_write(&self, rules: &TcpRules, len: u32) -> Hold {
         let tcb = block(self);

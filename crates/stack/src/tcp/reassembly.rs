@@ -1,7 +1,7 @@
 //! Segments that arrived before their turn, in order of their numbers and without overlap.
 //!
-//! A new segment loses what the one before it holds, and cuts those behind it. The receive window
-//! bounds the bytes, [`SEGMENTS_MAX`] the segments.
+//! A new segment loses its overlap with the one before it, and cuts those behind it. The receive
+//! window bounds the bytes, [`SEGMENTS_MAX`] the segments.
 
 use std::collections::VecDeque;
 
@@ -69,7 +69,7 @@ impl Reassembly {
         assert!(self.pieces.len() <= SEGMENTS_MAX, "more pieces than are kept");
     }
 
-    /// Cuts or removes what the new piece covers behind it.
+    /// Cuts or removes the pieces that the new piece covers behind it.
     fn make_way(&mut self, at: usize, piece: &mut Piece, pool: &mut Pool, meter: &mut CostMeter) {
         while let Some(behind) = self.pieces.get_mut(at) {
             let overlap = piece.end().since(behind.seq);
@@ -198,7 +198,7 @@ mod tests {
             let (mut next, total) = (0, 400);
             for (from, len) in pieces {
                 let len = len.min(total - from);
-                // As the caller does: what is before the next number is cut off.
+                // As the caller does: bytes before the next number are cut off.
                 let (cut, end) = (next.max(from), from + len);
                 if end < cut {
                     continue;

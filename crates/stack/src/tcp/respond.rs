@@ -1,5 +1,5 @@
-//! Segments that no send buffer stands behind: resets, answers to what is of no use, keep-alive
-//! probes (`tcp_respond`).
+//! Segments without a send buffer: resets, answers to useless segments, keep-alive probes
+//! (`tcp_respond`).
 
 use sockscope_record::tcp_flags;
 
@@ -49,15 +49,15 @@ impl Stack {
         self.tcp_respond(None, &response, meter);
     }
 
-    /// Tells the peer of an open connection where it stands, with a bare acknowledgment.
+    /// Informs the peer of an open connection of this end's state, with a bare acknowledgment.
     pub(super) fn tcp_acknowledge(&mut self, id: SocketId, meter: &mut Meter) {
         let tcb = self.tcb(id);
         let response = self.response(id, tcb.snd.nxt, tcb.rcv.nxt, 0);
         self.tcp_respond(Some(id), &response, meter);
     }
 
-    /// A keep-alive probe: numbers that are wrong by one, which the peer must put right
-    /// (RFC 1122 §4.2.3.6).
+    /// A keep-alive probe: numbers that are wrong by one, which the peer must correct (RFC 1122
+    /// §4.2.3.6).
     pub(super) fn send_keep_alive(&mut self, id: SocketId, meter: &mut Meter) {
         let garbage_bytes = usize::from(self.personality.tcp.keep_alive.sends_byte);
         let tcb = self.tcb(id);
@@ -73,7 +73,7 @@ impl Stack {
         Response { local, foreign, seq, ack, flags: tcp_flags::ACK, window, garbage_bytes }
     }
 
-    /// `tcp_respond`. What finds no mbuf or no room is not sent: the peer will ask again.
+    /// `tcp_respond`. Without an mbuf or room nothing is sent: the peer will ask again.
     fn tcp_respond(&mut self, id: Option<SocketId>, response: &Response, meter: &mut Meter) {
         meter.call(Routine::TcpRespond, Work::NONE);
         let Some(first) = self.pool.new_header(meter) else { return };

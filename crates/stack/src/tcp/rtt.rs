@@ -18,7 +18,7 @@ const DEVIATION_SHIFT: u32 = 2;
 /// Mean deviation before the first sample, 6 ticks, scaled: with no mean yet it gives 6 seconds.
 const DEVIATION_INITIAL: i32 = 6 << DEVIATION_SHIFT;
 
-/// What one connection knows of its round-trip time.
+/// The round-trip time of one connection.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rtt {
     rules: RttRules,
@@ -91,7 +91,7 @@ impl Rtt {
         matches!(self.rules.timing, Timing::FromRestart | Timing::Cancelled)
     }
 
-    /// Stops timing: the segment is sent again, so that its acknowledgment will say nothing.
+    /// Stops timing: the segment is sent again, so that its acknowledgment is no sample.
     pub fn stop(&mut self) {
         self.ticks = 0;
     }
@@ -194,7 +194,7 @@ impl Rtt {
     pub fn persist_ticks(&mut self) -> u32 {
         let (last, next) = (self.rules.timeouts_max, self.shift + 1);
         let (ticks, factor, next) = match self.mean {
-            // What is taken for an unknown mean elsewhere is not here, and the doubling begins anew.
+            // The default of an unknown mean does not apply here, and the doubling begins anew.
             Mean::Plain(mean) => {
                 let next = if next < last { next } else { 0 };
                 (2 * mean.unwrap_or(0) / 1000, 1 << self.shift.min(16), next)
@@ -242,7 +242,7 @@ impl Rtt {
     }
 
     /// The smoothed time in microseconds; 0 before the first sample. A clock of half a second
-    /// cannot say less than that: a faster network has up to 500,000.
+    /// cannot measure less than that: a faster network has up to 500,000.
     pub fn smoothed_us(&self) -> u32 {
         let us = match self.mean {
             Mean::Plain(mean) => u64::from(mean.unwrap_or(0)) * MICROSECONDS_PER_TICK / 1000,

@@ -1,4 +1,4 @@
-//! What makes one version's TCP differ from another's, as data.
+//! The differences between versions of TCP, as data.
 //!
 //! Times are ticks of the slow timer, half a second each: a timer of t ticks runs out between
 //! (t - 1) / 2 and t / 2 seconds after it was set. Each version is one constant; a new one is a
@@ -16,24 +16,24 @@ pub struct TcpRules {
     pub resends_one: bool,
     /// With its FIN sent and not acknowledged an end sends nothing at all (4.2BSD).
     pub mute_behind_fin: bool,
-    /// When reading from the buffer makes the receiver tell of its window.
+    /// When reading from the buffer makes the receiver announce its window.
     pub window_update: WindowUpdate,
-    /// That rule compares without sign: when the storage limit has shrunk the space, what would be
-    /// negative counts as huge (4.3BSD-Tahoe and 4.3BSD-Reno).
+    /// That rule compares without sign: when the storage limit has shrunk the space, a negative
+    /// result counts as huge (4.3BSD-Tahoe and 4.3BSD-Reno).
     pub compares_unsigned: bool,
-    /// What window is offered.
+    /// The offered window.
     pub offer: WindowOffer,
     /// When the persist timer starts.
     pub persist: Persist,
-    /// What the receiver does with segments that it cannot use.
+    /// The reaction of the receiver to segments that it cannot use.
     pub input: InputRules,
-    /// How the congestion window moves.
+    /// The rules of the congestion window.
     pub congestion: CongestionRules,
     /// Round-trip times and the timers made of them.
     pub rtt: RttRules,
     /// Segment sizes.
     pub segments: SegmentRules,
-    /// Where the header goes.
+    /// The place of the header.
     pub header: HeaderPlace,
     /// Segments of at most so many data bytes are copied behind their header; 0 for none.
     pub small_copy_bytes: u32,
@@ -43,11 +43,11 @@ pub struct TcpRules {
     pub msl_ticks: u32,
     /// Keep-alive and the timer of the handshake.
     pub keep_alive: KeepAlive,
-    /// What an ICMP message about a segment does.
+    /// The effect of an ICMP message about a segment.
     pub complaints: Complaints,
 }
 
-/// What an ICMP message does that says a host, network or port cannot be reached.
+/// The effect of an ICMP message that a host, network or port cannot be reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Complaints {
     /// 4.2BSD: it ends every connection to the address, without a word to the peer (`tcp_abort`).
@@ -71,7 +71,7 @@ pub enum ShortSegments {
     },
 }
 
-/// How far the window's right edge must be able to move for an update to be sent at once.
+/// The move of the window's right edge that is enough for an update at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WindowUpdate {
     /// By 35 hundredths of the buffer's limit.
@@ -83,7 +83,7 @@ pub enum WindowUpdate {
     TwoOrHalf,
 }
 
-/// What window is offered to the peer.
+/// The window offered to the peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WindowOffer {
     /// 4.2BSD: none while there is less than a quarter of the buffer, even if more was offered.
@@ -102,7 +102,7 @@ pub enum Persist {
     Stuck,
 }
 
-/// What the receiver does in addition to accepting data.
+/// Actions of the receiver in addition to accepting data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InputRules {
     /// Every segment received ends with a call of output (4.2BSD).
@@ -111,11 +111,10 @@ pub struct InputRules {
     pub always_reassembles: bool,
     /// A segment that is of no use and carries nothing is answered too (since 4.3BSD).
     pub answers_empty: bool,
-    /// Such answers are made by `tcp_output` rather than `tcp_respond` (since 4.3BSD-Tahoe). What
-    /// goes with it: probes of a closed window, and a FIN that arrives again, have their
-    /// acknowledgment read, and
-    /// the acknowledgment of a SYN counts as that of data: it is a sample, and opens the congestion
-    /// window of the end that was called.
+    /// Such answers are made by `tcp_output` rather than `tcp_respond` (since 4.3BSD-Tahoe). With
+    /// this, the acknowledgment of a probe of a closed window and of a FIN that arrives again is
+    /// read. The acknowledgment of a SYN counts as that of data: it is a sample, and opens the
+    /// congestion window of the end that was called.
     pub answers_by_output: bool,
     /// Data out of order are acknowledged at once (since 4.3BSD-Tahoe).
     pub acks_out_of_order: bool,
@@ -127,21 +126,21 @@ pub struct InputRules {
     pub predicts: bool,
 }
 
-/// How the congestion window moves.
+/// The rules of the congestion window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CongestionRules {
     /// Where it begins.
     pub initial: InitialWindow,
-    /// What an acknowledgment of new data adds.
+    /// The growth by an acknowledgment of new data.
     pub growth: WindowGrowth,
-    /// A timeout shrinks it to one segment and notes half of what was allowed (since Tahoe).
+    /// A timeout shrinks it to one segment and notes half of the allowed window (since Tahoe).
     pub timeout_shrinks: bool,
-    /// A timeout begins the count of duplicate acknowledgments anew (4.3BSD-Reno); before, whatever
-    /// follows a third one is ignored until something new is acknowledged.
+    /// A timeout begins the count of duplicate acknowledgments anew (4.3BSD-Reno); before,
+    /// duplicates after the third one are ignored until something new is acknowledged.
     pub timeout_forgets_duplicates: bool,
-    /// What three duplicate acknowledgments do.
+    /// The reaction to three duplicate acknowledgments.
     pub duplicates: Duplicates,
-    /// What a source quench does.
+    /// The reaction to a source quench.
     pub quench: Quench,
     /// A full interface queue counts as a source quench and is no error (since Tahoe).
     pub full_queue_quenches: bool,
@@ -162,7 +161,7 @@ pub enum InitialWindow {
     Segment,
 }
 
-/// What an acknowledgment of new data adds to the congestion window.
+/// The growth of the congestion window by an acknowledgment of new data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WindowGrowth {
     /// Nothing.
@@ -176,7 +175,7 @@ pub enum WindowGrowth {
     },
 }
 
-/// What three duplicate acknowledgments do.
+/// The reaction to three duplicate acknowledgments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Duplicates {
     /// Nothing.
@@ -187,12 +186,12 @@ pub enum Duplicates {
     Recover,
 }
 
-/// What a source quench does to the congestion window.
+/// The effect of a source quench on the congestion window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Quench {
     /// Nothing.
     Ignored,
-    /// It becomes 80 hundredths of what is outstanding, at least a segment.
+    /// It becomes 80 hundredths of the outstanding data, at least a segment.
     Shrinks,
     /// It becomes one segment.
     Segment,
@@ -201,7 +200,7 @@ pub enum Quench {
 /// Round-trip times and the timers made of them.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RttRules {
-    /// How samples become a timeout.
+    /// The rule from samples to a timeout.
     pub estimator: Estimator,
     /// When a segment is timed.
     pub timing: Timing,
@@ -209,14 +208,14 @@ pub struct RttRules {
     pub timeout_ticks: (u32, u32),
     /// Bounds of the persist timer, in ticks.
     pub persist_ticks: (u32, u32),
-    /// What the timeout is multiplied by after each timeout in a row, in tenths; the last serves
-    /// for all later ones.
+    /// The factor of the timeout after each timeout in a row, in tenths; the last serves for all
+    /// later ones.
     pub backoff_tenths: &'static [u32],
     /// Timeouts in a row that end the connection.
     pub timeouts_max: u32,
 }
 
-/// How samples become a timeout.
+/// The rule from samples to a timeout.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Estimator {
     /// RFC 793 §3.7: nine tenths of the old mean and a tenth of the sample; twice the mean.
@@ -250,7 +249,7 @@ pub enum Timing {
 /// Segment sizes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SegmentRules {
-    /// What is announced in a SYN.
+    /// The size announced in a SYN.
     pub announced: Announced,
     /// Sizes above this are rounded down to a multiple of it; 0 for no rounding.
     pub round_bytes: u32,
@@ -262,19 +261,19 @@ pub struct SegmentRules {
     pub rounds_buffers: bool,
 }
 
-/// What size is announced in a SYN.
+/// The segment size announced in a SYN.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Announced {
-    /// 4.2BSD: half the receive buffer, at most 1024, whatever the interface; what is sent then
-    /// follows the peer alone.
+    /// 4.2BSD: half the receive buffer, at most 1024, for any interface; the size sent then follows
+    /// the peer alone.
     HalfBuffer,
-    /// Half the receive buffer, at most what the interface takes; only if that is above 536.
+    /// Half the receive buffer, at most the interface's size; only if that is above 536.
     HalfOrInterface,
-    /// What the interface takes.
+    /// The interface's size.
     Interface,
 }
 
-/// Where IP and TCP header stand in their mbuf.
+/// The place of the IP and TCP headers in their mbuf.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HeaderPlace {
     /// At its end, so that link headers find room before them.
@@ -294,7 +293,7 @@ pub struct KeepAlive {
     pub interval_ticks: u32,
     /// Idle time that ends the connection.
     pub idle_ticks_max: u32,
-    /// How long an end that is closed finally waits for the peer's FIN.
+    /// The wait of a finally closed end for the peer's FIN.
     pub fin_wait_ticks: u32,
     /// A probe carries a byte of no meaning, for peers that answer nothing empty.
     pub sends_byte: bool,
@@ -387,7 +386,7 @@ impl TcpRules {
         ..Self::RELEASED_42
     };
 
-    /// 4.3BSD. Its test whether a peer is local always says yes, so that distant peers get no
+    /// 4.3BSD. Its test whether a peer is local is always true, so that distant peers get no
     /// smaller segments.
     pub const BSD_43: Self = Self {
         short_segments: ShortSegments::Nagle { escape_bytes: Some(512) },
@@ -492,7 +491,7 @@ impl TcpRules {
 
     /// SunOS 4.0.3: Tahoe's rules, but slow start also towards local peers, as its bursts show, and no
     /// acknowledgment when space has shrunk: of its two reasons to acknowledge (Papadopoulos and
-    /// Parulkar, §4.3.1) this is not one. Both could come of the buffers' 16-bit counters of 4.3BSD.
+    /// Parulkar, §4.3.1) this is not one. The buffers' 16-bit counters of 4.3BSD may explain both.
     pub const SUNOS_403: Self = Self {
         compares_unsigned: false,
         congestion: CongestionRules { initial: InitialWindow::Segment, ..Self::TAHOE.congestion },

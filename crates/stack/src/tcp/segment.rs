@@ -106,7 +106,7 @@ impl Stack {
     }
 
     /// The interface queue was full. Older systems count that as sent and let the timer find out;
-    /// newer ones send less (RFC 1122 §4.2.3.9 says the same of a source quench).
+    /// newer ones send less (RFC 1122 §4.2.3.9 requires the same after a source quench).
     fn queue_is_full(&mut self, id: SocketId) -> Result<bool, SocketError> {
         self.tcp.counts.no_buffers += 1;
         let rules = self.personality.tcp;
@@ -119,8 +119,8 @@ impl Stack {
         Err(SocketError::NoBuffers)
     }
 
-    /// No mbufs for a segment. The sources leave what follows to chance; here a timer makes sure
-    /// that it is tried again.
+    /// No mbufs for a segment. The sources leave the next attempt to chance; here a timer ensures
+    /// it.
     fn without_mbufs(&mut self, id: SocketId) -> Result<bool, SocketError> {
         let tcb = self.tcb_mut(id);
         if !tcb.timers.runs(Timer::Retransmit) && !tcb.timers.runs(Timer::Persist) {

@@ -10,17 +10,17 @@ use std::ops::{Add, AddAssign, Sub};
 pub struct Seq(pub u32);
 
 impl Seq {
-    /// How far this number is behind `earlier`; negative when it is before it.
+    /// The distance from `earlier` to this number; negative when this one is before it.
     pub fn since(self, earlier: Self) -> i32 {
         self.0.wrapping_sub(earlier.0) as i32
     }
 
-    /// Whether this number comes before the other.
+    /// Whether this number is before the other.
     pub fn is_before(self, other: Self) -> bool {
         self.since(other) < 0
     }
 
-    /// Whether this number comes after the other.
+    /// Whether this number is after the other.
     pub fn is_after(self, other: Self) -> bool {
         self.since(other) > 0
     }

@@ -1,4 +1,4 @@
-//! Segment sizes: what is announced, and what both ends have agreed on.
+//! Segment sizes: the announced one, and the one both ends agree on.
 
 use super::rules::{Announced, InitialWindow};
 use super::{SEGMENT_BYTES_MIN, block};
@@ -8,14 +8,14 @@ use crate::socket::SocketId;
 use crate::stack::Stack;
 use crate::tcp::TCP_HEADER_BYTES;
 
-/// What need not be announced (`IP_MSS` less the headers, RFC 9293 §3.7.1).
+/// The size that need not be announced (`IP_MSS` less the headers, RFC 9293 §3.7.1).
 const UNSAID_BYTES: u32 = 536;
 
 /// Largest size that 4.2BSD announces (`TCP_MSS` of its day).
 const OLD_BYTES_MAX: u32 = 1024;
 
 impl Stack {
-    /// The size to announce in a SYN; `None` where nothing is said.
+    /// The size to announce in a SYN; `None` without an announcement.
     pub(super) fn announced_bytes(&mut self, id: SocketId, meter: &mut Meter) -> Option<u16> {
         let half = self.sockets[id].rcv.hiwat() / 2;
         let bytes = match (self.config.segment_bytes_max, self.personality.tcp.segments.announced) {
@@ -58,8 +58,8 @@ impl Stack {
 
     /// The peer's SYN announced this size, or none.
     ///
-    /// Where a size makes buffers whole segments it does so now (`tcp_dooptions`): what answers the
-    /// SYN offers no more than the buffer will hold.
+    /// Where a size makes buffers whole segments it does so now (`tcp_dooptions`): the answer to
+    /// the SYN offers no more than the buffer will hold.
     pub(super) fn size_announced(
         &mut self,
         id: SocketId,
@@ -76,7 +76,7 @@ impl Stack {
         }
     }
 
-    /// The connection is made: the smaller of what both ends take, and the window to begin with.
+    /// The connection is made: the smaller size of both ends, and the first window.
     pub(super) fn settle_size(&mut self, id: SocketId, meter: &mut Meter) {
         let rules = self.personality.tcp;
         let own = match (self.config.segment_bytes_max, rules.segments.announced) {

@@ -85,7 +85,7 @@ impl Stack {
         Ok(())
     }
 
-    /// Our SYN is acknowledged: its number is done with, and the time it took is a first sample.
+    /// Our SYN is acknowledged: its number is complete, and its time is a first sample.
     ///
     /// 4.3BSD takes none, but goes on timing: its first sample is the time from the SYN to the
     /// acknowledgment of the first data. A SYN that was sent again leaves the timeout backed off
@@ -107,7 +107,7 @@ impl Stack {
         }
     }
 
-    /// The peer's SYN: its numbers begin. What follows it in the segment is cut to the window.
+    /// The peer's SYN: its numbers begin. The segment's data are cut to the window.
     fn take_syn(&mut self, id: SocketId, arrival: &mut Arrival, meter: &mut Meter) {
         let irs = arrival.header.seq;
         self.tcb_mut(id).start_receiving(irs);

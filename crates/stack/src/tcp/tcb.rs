@@ -1,4 +1,4 @@
-//! The state of a connection (`struct tcpcb`), and what TCP keeps for the whole host.
+//! The state of a connection (`struct tcpcb`), and TCP's state for the whole host.
 
 use super::reassembly::Reassembly;
 use super::rtt::Rtt;
@@ -10,7 +10,7 @@ use crate::socket::SocketId;
 /// Largest window and congestion window, in bytes: there is no scaling (RFC 7323 is younger).
 pub(super) const WINDOW_MAX: u32 = 65_535;
 
-/// By how much the initial sequence number moves in a second (`TCP_ISSINCR`).
+/// The increment of the initial sequence number per second (`TCP_ISSINCR`).
 pub(super) const SEQUENCE_STEP: u32 = 125 * 1024;
 
 /// State of a connection (RFC 9293 §3.3.2), in the order that the BSD sources compare by.
@@ -30,7 +30,7 @@ pub enum State {
     CloseWait,
     /// A FIN was sent.
     FinWait1,
-    /// FINs crossed on the way.
+    /// FINs crossed.
     Closing,
     /// A FIN arrived, and ours was sent.
     LastAck,
@@ -41,12 +41,12 @@ pub enum State {
 }
 
 impl State {
-    /// Whether the peer's SYN has come.
+    /// Whether the peer's SYN has arrived.
     pub fn has_syn(self) -> bool {
         self >= Self::SynReceived
     }
 
-    /// Whether the peer's FIN has come, so that nothing can follow.
+    /// Whether the peer's FIN has arrived, so that nothing can follow.
     pub fn has_fin(self) -> bool {
         matches!(self, Self::CloseWait | Self::Closing | Self::LastAck | Self::TimeWait)
     }
@@ -68,9 +68,9 @@ pub struct Tcb {
     pub(super) idle_ticks: u32,
     /// Duplicate acknowledgments in a row (`t_dupacks`).
     pub(super) duplicates: u32,
-    /// Where the loss that is being repaired was noticed, and how.
+    /// The loss under repair, and its detection.
     pub(super) repair: Option<Repair>,
-    /// The persist timer wants a segment out whatever the window says (`t_force`).
+    /// The persist timer wants a segment out despite the window (`t_force`).
     pub(super) is_forced: bool,
     /// An acknowledgment must leave now (`TF_ACKNOW`).
     pub(super) must_ack: bool,
@@ -89,7 +89,7 @@ pub(super) struct SendSpace {
     pub(super) iss: Seq,
     /// First number not acknowledged.
     pub(super) una: Seq,
-    /// Our SYN is acknowledged; the numbers alone cannot tell once they have wrapped.
+    /// Our SYN is acknowledged; the numbers alone do not show it once they have wrapped.
     pub(super) is_syn_acked: bool,
     /// Number to send next.
     pub(super) nxt: Seq,
@@ -115,7 +115,7 @@ impl SendSpace {
         if self.is_syn_acked { self.una } else { self.una + 1 }
     }
 
-    /// How many bytes of the queue the next number is past, the SYN not counted.
+    /// The bytes of the queue before the next number, the SYN not counted.
     pub(super) fn offset(&self) -> u32 {
         // Never negative: `nxt` is kept at `una` or behind it.
         self.nxt.since(self.data_start()).max(0) as u32
@@ -144,8 +144,8 @@ pub(super) struct Repair {
 }
 
 impl Tcb {
-    /// A block without a connection. The congestion window is set now to the send buffer's limit,
-    /// where there is such a window at all, and stays there if the buffer grows later.
+    /// A block without a connection. The congestion window, where there is one, is set now to the
+    /// send buffer's limit, and stays there if the buffer grows later.
     pub(super) fn new(rules: &TcpRules, send_limit: u32) -> Self {
         let cwnd = match rules.congestion.initial {
             InitialWindow::Unlimited => WINDOW_MAX,
@@ -186,14 +186,14 @@ impl Tcb {
         self.segment_bytes
     }
 
-    /// What is known of the round-trip time.
+    /// The round-trip time.
     pub fn rtt(&self) -> &Rtt {
         &self.rtt
     }
 
-    /// What holds whenever no segment is in hand: `snd_una <= snd_nxt <= snd_max`, no more in flight
-    /// than the send buffer's `queued` bytes with SYN and FIN, windows within their bounds, and at most
-    /// one of the timers that send.
+    /// The invariant between segments: `snd_una <= snd_nxt <= snd_max`, no more in flight than the send
+    /// buffer's `queued` bytes with SYN and FIN, windows within their bounds, and at most one of the
+    /// timers that send.
     pub(super) fn check(&self, queued: u32) {
         let SendSpace { una, nxt, max, cwnd, ssthresh, wnd, wnd_max, .. } = self.snd;
         debug_assert!(!nxt.is_before(una), "snd_nxt {nxt:?} is before snd_una {una:?}");
@@ -230,7 +230,7 @@ impl Tcb {
     }
 }
 
-/// What TCP keeps for the whole host.
+/// TCP's state for the whole host.
 #[derive(Debug)]
 pub struct TcpState {
     /// Initial sequence number of the next connection (`tcp_iss`).
@@ -240,7 +240,7 @@ pub struct TcpState {
     pub(super) counts: TcpCounts,
 }
 
-/// What TCP counted.
+/// The counts of TCP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TcpCounts {
     /// Segments sent with data or a SYN, FIN or RST.
@@ -263,7 +263,7 @@ pub struct TcpCounts {
     pub duplicate_acks: u64,
     /// Segments kept because they arrived before their turn.
     pub out_of_order: u64,
-    /// Segments or parts of them that had come before, or were beyond the window.
+    /// Segments or parts of them that were received before, or were beyond the window.
     pub outside_window: u64,
     /// Segments that header prediction took.
     pub predicted: u64,
@@ -290,7 +290,7 @@ impl TcpState {
     }
 }
 
-/// What was said last of one connection, so that only changes are said.
+/// The last records of one connection, so that only changes are recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Observed {
     pub(super) congestion: Option<Congestion>,

@@ -1,4 +1,4 @@
-//! Scripts in the manner of packetdrill: what is done and what leaves, line by line.
+//! Scripts in the manner of packetdrill: actions and segments sent, line by line.
 //!
 //! A script is a transcript. The lines that do something are done in order; the segments that leave
 //! are written between them as they leave; and the whole must be the script again. So a test shows
@@ -39,7 +39,7 @@ const FAST_MS: u64 = 200;
 const SLOW_MS: u64 = 500;
 const PORT: u16 = 9;
 
-/// Where each side's numbers begin unless a test says otherwise.
+/// The first number of each side unless a test sets another.
 const ISS: [u32; 2] = [1_000, 5_000];
 
 pub(super) struct Script {
@@ -120,7 +120,7 @@ impl Script {
         }
     }
 
-    /// Does what a script says; the transcript must be the script.
+    /// Carries out a script; the transcript must be the script.
     #[track_caller]
     pub(super) fn check(&mut self, script: &str) {
         self.text.clear();
@@ -131,13 +131,13 @@ impl Script {
         assert!(self.text.trim_end() == wanted, "--- wanted\n{wanted}\n--- got\n{}", self.text);
     }
 
-    /// Does what a line says, whatever leaves.
+    /// Carries out a line, and ignores its segments.
     pub(super) fn begin(&mut self, line: &str) {
         self.line(&squeeze(line));
         self.text.clear();
     }
 
-    /// What a line's act makes leave, and its result.
+    /// The segments sent by a line's act, and its result.
     pub(super) fn after(&mut self, line: &str) -> String {
         self.text.clear();
         self.line(&squeeze(line));
@@ -332,7 +332,7 @@ impl Script {
         self.writers[0].is_some()
     }
 
-    /// Reads without looking at what comes.
+    /// Reads and ignores the data.
     pub(super) fn drain(&mut self, len: usize) {
         let id = self.sockets[0].expect("a socket");
         let mut call = crate::calls::ReceiveCall::read(id, len);
@@ -348,7 +348,7 @@ impl Script {
         tcb.map_or((Seq(self.iss[0]), Seq(self.iss[1])), |tcb| (tcb.snd.nxt, tcb.rcv.nxt))
     }
 
-    /// A writer whose socket is closed notices it and frees what it holds.
+    /// A writer whose socket is closed notices it and frees its resources.
     pub(super) fn finish_writer(&mut self) {
         if let Some((mut call, user)) = self.writers[0].take() {
             self.pair.run_send(0, &mut call, &user);
@@ -434,7 +434,7 @@ impl Script {
         frame_of(&header, &data, words.contains(&"damaged"))
     }
 
-    /// The port of this host's end: as its first frame says, or the one it listens at.
+    /// The port of this host's end: that of its first frame, or the one it listens at.
     pub(super) fn port(&self) -> u16 {
         match self.pair.sent.first() {
             Some((_, frame)) => u16::from_be_bytes([frame[34], frame[35]]),

@@ -1,4 +1,4 @@
-//! TCP as traces: see [`testing`](super::testing) for how they are written.
+//! TCP as traces: see [`testing`](super::testing) for the notation.
 
 mod acks;
 mod congestion;
@@ -17,7 +17,7 @@ use super::testing::Script;
 use crate::Stack;
 
 impl Stack {
-    /// What TCP counted so far.
+    /// The counts of TCP up to now.
     fn tcp_counts(&self) -> TcpCounts {
         self.tcp.counts
     }

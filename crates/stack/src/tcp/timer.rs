@@ -23,7 +23,7 @@ impl Stack {
             };
             tcb.owes_ack = false;
             tcb.must_ack = true;
-            // What cannot be sent now will be asked for again by the peer.
+            // The peer will ask again for an acknowledgment that cannot be sent now.
             let _ = self.tcp_output(id, Caller::Timer, meter);
         }
     }
@@ -68,7 +68,7 @@ impl Stack {
         }
     }
 
-    /// Nothing was heard of what was sent: back to its first byte.
+    /// No acknowledgment of the sent data: back to their first byte.
     fn retransmit(&mut self, id: SocketId, meter: &mut Meter) {
         self.tcp.counts.timeouts += 1;
         let rules = self.personality.tcp;
@@ -88,7 +88,7 @@ impl Stack {
         if rules.congestion.timeout_forgets_duplicates {
             tcb.duplicates = 0;
         }
-        // What cannot be sent now is tried again when the timer runs out next.
+        // Data that cannot be sent now are tried again when the timer runs out next.
         let _ = self.tcp_output(id, Caller::Timer, meter);
     }
 
@@ -122,8 +122,8 @@ impl Stack {
         self.tcb_mut(id).timers.start(Timer::Keep, ticks);
     }
 
-    /// Late segments can no longer come, or the peer's FIN did not: the block goes. While a peer
-    /// that has not closed still sends, its FIN is waited for.
+    /// Late segments can no longer arrive, or the peer's FIN did not: the block goes. While a peer
+    /// that has not closed still sends, the block waits for its FIN.
     fn linger(&mut self, id: SocketId, meter: &mut Meter) {
         let rules = self.personality.tcp.keep_alive;
         let tcb = self.tcb_mut(id);

@@ -1,6 +1,6 @@
 //! The four timers of a connection, in ticks of 500 ms.
 
-/// The four timers of a connection, in the order in which they are looked at.
+/// The four timers of a connection, in the order in which they are checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Timer {
     /// Something is unacknowledged for too long (`TCPT_REXMT`).

@@ -11,7 +11,7 @@ use crate::socket::SocketId;
 use crate::stack::Stack;
 
 impl Stack {
-    /// Cuts off what stands before and what is beyond the window.
+    /// Cuts off the data before the window and beyond it.
     pub(super) fn trim(
         &mut self,
         id: SocketId,
@@ -28,7 +28,7 @@ impl Stack {
         self.trim_end(id, &rules, arrival, meter)
     }
 
-    /// Older systems take nothing into a closed window, but what stands at its edge may still
+    /// Older systems take nothing into a closed window, but a segment at its edge may still
     /// acknowledge.
     fn trim_to_closed_window(
         &mut self,
@@ -76,10 +76,10 @@ impl Stack {
         Ok(())
     }
 
-    /// A segment that holds nothing new is answered and forgotten, with one exception everywhere, the
-    /// [blind acknowledgment](Self::is_blind_acknowledgment), and two in the newer systems: a FIN that comes again may bring the acknowledgment of ours, without which two ends
-    /// whose FINs crossed would answer each other for ever; and a reset by the answer to a probe of
-    /// an old peer is meant.
+    /// A segment without new data is answered and forgotten, with one exception everywhere, the [blind
+    /// acknowledgment](Self::is_blind_acknowledgment), and two in the newer systems. A repeated FIN may bring the
+    /// acknowledgment of ours, without which two ends whose FINs crossed would answer each other for ever; and a reset
+    /// by the answer to a probe of an old peer is meant.
     fn only_just_before(
         &mut self,
         id: SocketId,
@@ -100,11 +100,11 @@ impl Stack {
     }
 
     /// A bare acknowledgment of something new from a peer that does not know that its probe of our
-    /// window was taken, and so still counts from before it.
+    /// window was taken. The peer still counts from before the probe.
     ///
     /// The sources up to 4.3BSD-Reno drop it, and two ends whose probes crossed then never hear each
-    /// other again, however wide their windows are. 4.4BSD reads the acknowledgment of any segment
-    /// that comes again; only the one that is needed is read here.
+    /// other again, however wide their windows are. 4.4BSD reads the acknowledgment of any repeated
+    /// segment; only the one that is needed is read here.
     fn is_blind_acknowledgment(&self, id: SocketId, arrival: &Arrival, before: u32) -> bool {
         const OTHERS: u8 = tcp_flags::SYN | tcp_flags::FIN | tcp_flags::RST;
         let (snd, ack) = (&self.tcb(id).snd, arrival.header.ack);
@@ -179,7 +179,7 @@ impl Stack {
         Ok(())
     }
 
-    /// Cuts data off the end, and with them what would have followed.
+    /// Cuts data off the end, and clears the flags PSH and FIN.
     pub(super) fn cut_end(&mut self, arrival: &mut Arrival, bytes: u32, meter: &mut Meter) {
         let bytes = bytes.min(arrival.len);
         self.pool.m_adj(&mut arrival.chain, -(bytes as i32), meter);

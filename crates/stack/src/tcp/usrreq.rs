@@ -1,4 +1,4 @@
-//! `tcp_usrreq`: what the socket layer asks of TCP.
+//! `tcp_usrreq`: requests of the socket layer to TCP.
 
 use super::tcb::State;
 use super::timers::Timer;

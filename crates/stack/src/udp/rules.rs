@@ -1,4 +1,4 @@
-//! What differs between versions of UDP.
+//! The differences between versions of UDP.
 
 /// Rules of UDP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! Datagrams between two hosts: what each routine is called, and what arrives.
+//! Datagrams between two hosts: the calls of each routine, and the received data.
 
 use super::*;
 use crate::calls::{ConnectCall, ReceiveCall, SendCall, Step};
@@ -36,7 +36,7 @@ fn calls_per_datagram(personality: &Personality, len: usize) -> impl Fn(Routine)
     let mut pair = Pair::new(personality);
     let id = pair.bound(0, Protocol::Udp, 2000);
     let all = |pair: &Pair| Routine::ALL.iter().map(|r| pair.calls(0, *r)).collect::<Vec<_>>();
-    // The first one fills what is cached.
+    // The first one fills the caches.
     send(&mut pair, id, DISCARD, len);
     let before = all(&pair);
     for _ in 0..100 {
@@ -79,7 +79,7 @@ fn a_datagram_of_4_2_calls_each_routine_as_often_as_was_measured() {
             Enstart,
             IfWubaput,
             Enxint,
-            // The ICMP port unreachable that comes back.
+            // The returned ICMP port unreachable.
             Enrint,
             IfRubaget,
             Ipintr,

@@ -1,4 +1,4 @@
-//! `soreceive` on a stream: what a read takes, mbuf by mbuf.
+//! `soreceive` on a stream: the data of a read, mbuf by mbuf.
 
 use sockscope_record::Protocol;
 

@@ -1,8 +1,8 @@
-//! `sosend` under each rule, cell by cell: what a write of n bytes becomes.
+//! `sosend` under each rule, cell by cell: the result of a write of n bytes.
 //!
-//! `C` is a cluster, `s` a small mbuf, each with its bytes; `[ ]` is one `PRU_SEND`, `zzz` is where
-//! the writer sleeps. What is handed over stays in the send buffer, as it does until an
-//! acknowledgment comes.
+//! `C` is a cluster, `s` a small mbuf, each with its bytes; `[ ]` is one `PRU_SEND`, `zzz` is a
+//! sleep of the writer. Data handed over stay in the send buffer, as they do until an
+//! acknowledgment.
 
 use proptest::prelude::*;
 use sockscope_record::Protocol;
@@ -54,7 +54,7 @@ impl Scene {
         }
     }
 
-    /// In the place of `PRU_SEND`: what is staged is noted down and enters the buffer.
+    /// Replaces `PRU_SEND`: notes the staged chain down and puts it into the buffer.
     fn hand_over(&mut self, call: &mut SendCall) -> Step {
         let chain = call.staged.take();
         self.text += &format!(" [{}]", shape(&self.stack, &chain));
@@ -266,7 +266,7 @@ fn datagrams_of_reno_are_one_chain_too() {
 
 #[test]
 fn tahoe_waits_to_stay_aligned_and_only_then() {
-    // 4000 bytes queued leave 96: less than a cluster, but so is what is left to write.
+    // 4000 bytes queued leave 96: less than a cluster, as is the rest of the write.
     let after_4000 = |personality: Personality, len: usize| {
         let mut scene = Scene::new(personality, Protocol::Tcp, 4096);
         scene.run(&mut SendCall::write(scene.socket, 4000), &pattern(4000));

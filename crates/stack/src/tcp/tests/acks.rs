@@ -12,7 +12,7 @@ fn opened_with(name: &str, buffers: u32) -> Script {
     script
 }
 
-/// Fills the receive buffer with segments of 1024 bytes; how many.
+/// Fills the receive buffer with segments of 1024 bytes; returns their number.
 fn fill(script: &mut Script, buffers: u32) -> u32 {
     let segments = buffers / 1024;
     for at in 0..segments {

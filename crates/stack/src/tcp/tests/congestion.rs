@@ -114,7 +114,7 @@ fn in_reno_three_duplicates_behind_a_timeout_count() {
     );
 }
 
-/// Four segments of Reno's are out, the first of them lost; the third duplicate has come.
+/// Four segments of Reno's are out, the first of them lost; the third duplicate has arrived.
 fn recovering() -> Script {
     let mut script = opened("reno");
     let mut next = 1;
@@ -211,7 +211,7 @@ fn a_timeout_leaves_one_segment_and_half_the_window() {
     );
 }
 
-/// What each acknowledgment of a segment adds, from a window of one segment on.
+/// The growth by each acknowledgment of a segment, from a window of one segment on.
 fn growth(name: &str) -> Vec<u32> {
     let mut script = opened(name);
     script.begin("quench");

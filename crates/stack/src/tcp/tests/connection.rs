@@ -45,7 +45,7 @@ fn the_answer_to_a_syn_offers_what_the_buffer_will_hold() {
 }
 
 /// `tcp_mss` of 4.3BSD-Reno changes buffers only for an option, or for an interface that takes less
-/// than the 512 bytes of a peer that says nothing.
+/// than the 512 bytes of a peer without the option.
 #[test]
 fn a_syn_without_a_size_leaves_the_buffers_as_they_are() {
     for name in ["tahoe", "reno"] {
@@ -188,7 +188,7 @@ fn one_direction_may_be_closed_while_the_other_goes_on() {
 
 #[test]
 fn closing_by_both_at_once_goes_through_closing() {
-    // The FIN goes along once more, with its old number.
+    // The FIN is sent along once more, with its old number.
     for name in ["tahoe", "reno", "4.3bsd"] {
         opened(name).check(
             "close

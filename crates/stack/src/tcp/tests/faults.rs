@@ -49,7 +49,7 @@ struct Faults {
     damage: u64,
 }
 
-/// What one end's process does.
+/// The process of one end.
 struct Process {
     socket: Option<SocketId>,
     to_write: usize,
@@ -236,7 +236,7 @@ impl World {
         self.flights.push(Some(flight));
     }
 
-    /// Whoever was woken goes on, until all sleep again.
+    /// Runs the woken processes, until all sleep again.
     fn wake(&mut self) {
         let mut woken = std::mem::take(&mut self.pair.woken);
         while !woken.is_empty() {
@@ -372,7 +372,7 @@ impl World {
         let _ = self.pair.step(host, |stack, meter| stack.close(id, meter));
     }
 
-    /// What must hold at the end; whether every byte arrived.
+    /// Checks the state at the end; whether every byte arrived.
     fn verdict(&mut self, name: &str, seed: u64) -> bool {
         let [client, server] = &self.processes;
         let what = format!("{name}, seed {seed}, {:?}", self.faults);
@@ -420,7 +420,7 @@ impl Process {
     }
 }
 
-/// How many of the seeds delivered every byte.
+/// The number of seeds that delivered every byte.
 fn delivered(personality: &Personality, seeds: u64) -> u64 {
     let run = |seed: u64| {
         let mut world = World::new(personality, seed);

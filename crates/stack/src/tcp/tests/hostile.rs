@@ -141,7 +141,7 @@ fn reset() -> Act {
     Act::Segment { seq: 0, ack: 0, flags, window: 0, len: 0, size: None }
 }
 
-/// A peer whose window closes behind what was sent, and that then is silent.
+/// A peer whose window closes behind the sent data, and that then is silent.
 #[test]
 fn a_closed_window_is_asked_about_for_ever() {
     for name in ["4.2bsd", "4.3bsd", "tahoe", "reno"] {
@@ -177,7 +177,7 @@ proptest! {
             script.begin("close");
         }
         script.finish_writer();
-        // Whatever was going on, in the end the timers give up.
+        // In any state, the timers give up in the end.
         for _ in 0..4 {
             script.begin("tick 3600");
             script.pair.wire.clear();

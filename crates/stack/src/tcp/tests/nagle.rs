@@ -9,7 +9,7 @@ fn leaving(name: &str, prepare: &str) -> Vec<usize> {
         if !prepare.is_empty() {
             script.begin(prepare);
         }
-        // The congestion window must not be what holds it.
+        // The congestion window must not hold it.
         for next in [1025, 2049, 3073] {
             script.begin("write 1024");
             script.begin(&format!("< . ack {next} win 4096"));
@@ -31,7 +31,7 @@ fn behind_an_unacknowledged_byte_each_version_holds_what_its_rule_says() {
     }
 }
 
-/// In 4.3BSD-Reno a write goes down mbuf by mbuf: whatever leaves is a full segment.
+/// In 4.3BSD-Reno a write goes down mbuf by mbuf: each segment sent is full.
 #[test]
 fn reno_sends_only_full_segments_behind_a_byte() {
     // The window of one segment would hide the rule.

@@ -1,7 +1,7 @@
 //! Traces that "Is Layering Harmful?" printed, segment by segment (its Tables 3, 5 and 6).
 //!
 //! Numbers are as printed there but for the SYN, which is 0 here. Times of the wire are left out;
-//! what a timer decides stands at its time.
+//! the time of a timer's decision is given.
 
 use crate::tcp::testing::Script;
 

@@ -1,4 +1,4 @@
-//! What a logged connection says of itself.
+//! Records of a logged connection.
 
 use sockscope_record::{FlowId, Hold, Kind, Record, RetransmitClass, marks};
 

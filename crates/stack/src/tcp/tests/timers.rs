@@ -122,7 +122,7 @@ fn resent_after_two_syns(name: &str) -> u64 {
     again.split('.').next().and_then(|at| at.parse().ok()).map_or(0, |at: u64| at - 6)
 }
 
-/// Karn's rule: what acknowledges a SYN that was sent again is no sample, and the timeout stays
+/// Karn's rule: an acknowledgment of a SYN that was sent again is no sample, and the timeout stays
 /// backed off until there is one.
 #[test]
 fn the_timeout_of_a_repeated_syn_serves_for_the_first_data() {
@@ -146,8 +146,8 @@ fn the_first_sample_of_4_3_begins_with_the_syn() {
     }
 }
 
-/// The time that a missing FIN is waited for runs out a tick too early to count, and once more the
-/// time between probes is waited: 11 minutes and 15 seconds (Stevens 1994, §18.6).
+/// The wait for a missing FIN runs out a tick too early to count, and the time between probes is
+/// waited once more: 11 minutes and 15 seconds (Stevens 1994, §18.6).
 #[test]
 fn a_missing_fin_is_waited_for() {
     for (name, last, gone) in [("tahoe", "674.900", "675.000"), ("4.3bsd", "404.900", "405.000")] {

@@ -1,4 +1,4 @@
-//! The window: what is offered, what closed ones do, probes, and windows that shrink.
+//! The window: its offer, closed windows, probes, and windows that shrink.
 
 use super::{Script, open, opened};
 
@@ -166,8 +166,8 @@ fn a_window_update_that_got_lost_does_not_stop_the_connection() {
     }
 }
 
-/// Two full buffers of which a little was read: too little to say so, but enough for a probe. Both
-/// probes were taken and their answers got lost: each end counts from before its probe, which the
+/// Two full buffers with a little read from each: too little to announce, but enough for a probe.
+/// Both probes were taken and their answers lost: each end counts from before its probe, which the
 /// other has, so that no acknowledgment seems to be new.
 #[test]
 fn ends_that_probed_each_other_at_once_hear_each_other_again() {
