@@ -1,15 +1,15 @@
-//! One CPU with its three levels, and the walk through the effects of what runs on it.
+//! One CPU with its three levels, and the walk through the effects of its segments.
 //!
-//! A piece of work is a segment: the effects of one step of the stack, each with the CPU time
-//! after which it happens. Whatever interrupts a segment pushes the rest of it back by exactly the
-//! time that it takes. Times are nanoseconds.
+//! A piece of work is a segment: the effects of one step of the stack, each with the CPU time after
+//! which it happens. An interrupt pushes the rest of a segment back by exactly the time that it
+//! takes. Times are nanoseconds.
 
 use sockscope_stack::{Effect, Meter};
 
 use crate::interrupts::Interrupts;
 use crate::link::FrameId;
 
-/// Who has the CPU, lowest first; a higher level interrupts a lower one.
+/// The levels of the CPU, lowest first; a higher level interrupts a lower one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
     /// A process, in the kernel or in its own program.
@@ -23,7 +23,7 @@ pub enum Level {
 /// Levels of a CPU.
 pub(crate) const LEVELS: usize = 3;
 
-/// What happens when a segment has run to its end.
+/// The action at the end of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum End {
     Nothing,
@@ -31,13 +31,13 @@ pub(crate) enum End {
     Transmit(u8, FrameId),
     /// A step of the running process's system call is over; the host knows its outcome.
     Step,
-    /// The running process has computed what it wanted.
+    /// The running process has completed its computation.
     Computed,
     /// The CPU has gone over to the running process.
     Switched,
 }
 
-/// What may come in between.
+/// Interrupts allowed during a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Mask {
     /// Everything of a higher level, and other processes too: user mode.
@@ -50,8 +50,8 @@ pub(crate) enum Mask {
     All,
 }
 
-/// What a segment of this level and mask lets come in between, where `splnet` keeps device interrupts
-/// out or does not.
+/// The interrupts admitted by a segment of this level and mask, where `splnet` keeps device
+/// interrupts out or does not.
 fn admitted(level: Level, mask: Mask, masks_devices: bool) -> Interrupts {
     let device_barrier = if masks_devices { Mask::Soft } else { Mask::All };
     let mut admitted = Interrupts::default();
@@ -85,14 +85,14 @@ struct Segment {
 }
 
 impl Segment {
-    /// When it comes to its next effect, or else to its end.
+    /// The time of its next effect, or else of its end.
     fn next_ns(&self) -> u64 {
         let next = self.effects.get(self.next_effect);
         self.began_ns + next.map_or(self.len_ns, |(after_ns, _)| *after_ns)
     }
 }
 
-/// A CPU. What interrupts a segment lies on top of it, whatever its level, and ends before it.
+/// A CPU. The segment of an interrupt lies on top of the interrupted one, and ends before it.
 #[derive(Debug)]
 pub(crate) struct Cpu {
     /// `splnet` keeps device interrupts out too.
@@ -101,7 +101,7 @@ pub(crate) struct Cpu {
     segments: Vec<Segment>,
     /// Lists of effects of segments that have ended, to be used again.
     spare: Vec<Vec<(u64, Effect)>>,
-    /// Time that each level has taken for what has ended.
+    /// Time of each level in segments that have ended.
     pub(crate) used_ns: [u64; LEVELS],
 }
 
@@ -111,7 +111,7 @@ impl Cpu {
         Self { masks_devices, segments: Vec::new(), spare: Vec::new(), used_ns: [0; LEVELS] }
     }
 
-    /// When it comes to something next; `u64::MAX` when it has nothing to do.
+    /// The time of its next effect or end; `u64::MAX` when it has nothing to do.
     pub(crate) fn next_ns(&self) -> u64 {
         self.segments.last().map_or(u64::MAX, Segment::next_ns)
     }
@@ -126,7 +126,7 @@ impl Cpu {
         self.segments.last().map(|running| running.level)
     }
 
-    /// What may come in now; a CPU with nothing to do lets every interrupt in.
+    /// The interrupts allowed now; a CPU with nothing to do lets every interrupt in.
     pub(crate) fn lets_in(&self) -> Interrupts {
         self.segments.last().map_or(Interrupts::ALL, |running| {
             admitted(running.level, running.mask, self.masks_devices)
@@ -138,8 +138,8 @@ impl Cpu {
         self.segments.last().is_some_and(|running| running.mask == Mask::User)
     }
 
-    /// A segment of `len_ns` without effects begins now, on top of what runs at its level or below
-    /// it.
+    /// A segment of `len_ns` without effects begins now, on top of the running one at its level or
+    /// below it.
     pub(crate) fn begin(&mut self, now_ns: u64, level: Level, mask: Mask, len_ns: u64, end: End) {
         if let Some(interrupted) = self.segments.last_mut() {
             debug_assert!(interrupted.level <= level, "a lower level waits");
@@ -183,7 +183,7 @@ impl Cpu {
         }
     }
 
-    /// The next effect of what runs, which it has come to; `None` when it has come to its end:
+    /// The effect of the running segment that is due now; `None` when its end is due:
     /// [`Cpu::finish`].
     pub(crate) fn next_effect(&mut self) -> Option<&mut Effect> {
         let running = self.segments.last_mut()?;
@@ -192,7 +192,7 @@ impl Cpu {
         Some(effect)
     }
 
-    /// Takes what runs off the CPU, at its end; what it interrupted goes on.
+    /// Takes the running segment off the CPU, at its end; the interrupted one goes on.
     pub(crate) fn finish(&mut self, now_ns: u64) -> End {
         let Some(Segment { level, began_ns, len_ns, end, mut effects, .. }) = self.segments.pop()
         else {
@@ -208,7 +208,7 @@ impl Cpu {
         end
     }
 
-    /// Takes a process's computation, which runs, off the CPU; what is left of it, in nanoseconds.
+    /// Takes a process's running computation off the CPU; returns its rest, in nanoseconds.
     pub(crate) fn preempt(&mut self, now_ns: u64) -> u64 {
         let Some(running) = self.segments.last_mut() else { return 0 };
         debug_assert!(running.effects.is_empty(), "a computation has effects");

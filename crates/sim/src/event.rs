@@ -1,4 +1,4 @@
-//! What happens outside the CPUs, in order of time.
+//! Events outside the CPUs, in order of time.
 //!
 //! Times are nanoseconds of the simulation. Events of the same time happen in the order in which
 //! they were scheduled.
@@ -13,11 +13,11 @@ use crate::scheduler::ProcessIndex;
 /// Something that happens outside the CPUs, of hosts, links and processes by their numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Event {
-    /// A station of a link sends what its device has handed over, or looks whether it can now.
+    /// A station of a link sends the frame of its device, or checks whether it can now.
     Attempt { link: u16, station: u16 },
     /// The transmission of this number on a link ends.
     TransmissionEnd { link: u16, number: u32 },
-    /// The last bit of a frame has come in.
+    /// The last bit of a frame has arrived.
     Arrival { interface: u8, host: u16, frame: FrameId },
     /// The last bit of the frame that the port sends has gone out, or the device gave it up.
     Sent { interface: u8, host: u16 },
@@ -44,13 +44,13 @@ impl Event {
         Self::Collided { interface, host }
     }
 
-    /// A frame has come in at the port.
+    /// A frame has arrived at the port.
     pub(crate) fn arrival(Port { host, interface }: Port, frame: FrameId) -> Self {
         Self::Arrival { interface, host, frame }
     }
 }
 
-/// Events to come.
+/// Future events.
 #[derive(Debug)]
 pub struct EventQueue<E> {
     heap: BinaryHeap<Reverse<Entry<E>>>,
@@ -133,7 +133,7 @@ mod tests {
     }
 
     proptest! {
-        /// Against a sorted list: events come and go, many at equal times, some far ahead.
+        /// Against a sorted list: adds and removes events, many at equal times, some far ahead.
         #[test]
         fn any_mix_of_scheduling_and_taking_keeps_the_order(
             steps in prop::collection::vec((0..40_u64, 0..3_u8), 1..400),

@@ -1,8 +1,7 @@
 //! One host: a stack, a CPU with three levels, devices, processes and their scheduler.
 //!
-//! The host is run at each time at which something on it happens. What happens is decided in this
-//! order: device interrupts, software interrupts, the running process, the scheduler. Times are
-//! nanoseconds.
+//! The host is run at each time at which something on it happens. The order of decisions is: device
+//! interrupts, software interrupts, the running process, the scheduler. Times are nanoseconds.
 
 mod device;
 mod driver;
@@ -33,7 +32,7 @@ pub const FAST_TIMER_NS: u64 = 200_000_000;
 /// Period of the protocols' slow timer (`pfslowtimo`).
 pub const SLOW_TIMER_NS: u64 = 500_000_000;
 
-/// How often both timers tick together, as they did at boot: `domaininit` starts them at once.
+/// The period of both timers, which tick together since boot: `domaininit` starts them at once.
 pub const TIMERS_NS: u64 = 1_000_000_000;
 
 /// Interrupts that a host takes and steps that its processes begin at one moment, at most: more is a
@@ -48,12 +47,12 @@ pub struct Host {
     quantum_armed: bool,
     timers_armed: bool,
     number: u16,
-    /// What the last step of the running process's call gave, other than to go on.
+    /// The result of the last step of the running process's call, unless it goes on.
     step_result: StepResult,
     processes: Vec<Process>,
     devices: Vec<Option<Device>>,
     hard_pending: VecDeque<HardInterrupt>,
-    /// Whoever had the CPU last.
+    /// The last process that had the CPU.
     last_process: Option<ProcessIndex>,
     scheduler: Scheduler,
     machine: Machine,
@@ -61,7 +60,7 @@ pub struct Host {
     stack: Stack,
     name: String,
     counters: BTreeMap<u32, u32>,
-    /// How long before time 0 the clock ticked, and both timers with it.
+    /// The age of the clock and of both timers at time 0.
     clock_since_ns: u64,
 }
 
@@ -143,7 +142,7 @@ impl Host {
         &self.scheduler
     }
 
-    /// CPU time used at each level so far, without what is under way: process, soft, hard.
+    /// CPU time used at each level so far, without the segments under way: process, soft, hard.
     /// Nanoseconds.
     pub fn cpu_used_ns(&self) -> [u64; LEVELS] {
         self.cpu.used_ns
@@ -157,12 +156,12 @@ impl Host {
             && self.devices.iter().flatten().all(Device::is_idle)
     }
 
-    /// When its CPU comes to something next; `u64::MAX` when it has nothing to do.
+    /// The time of its CPU's next effect or end; `u64::MAX` when it has nothing to do.
     pub(crate) fn next_ns(&self) -> u64 {
         self.cpu.next_ns()
     }
 
-    /// Lets everything happen that happens now, and goes on while this CPU comes to something before
+    /// Carries out all that is due now. Goes on while this CPU has an effect or end before
     /// `limit_ns`, before the next event and before the end of the run.
     pub(crate) fn run_until(
         &mut self,
@@ -206,7 +205,7 @@ impl Host {
         }
     }
 
-    /// The first of what is pending and may come in now takes the CPU.
+    /// The first pending interrupt that is allowed now takes the CPU.
     fn take_waiting(&mut self, now_ns: u64, shared: &mut Shared) -> bool {
         let waiting = self.pending.among(self.cpu.lets_in());
         if waiting.has(Interrupts::HARD) {
@@ -297,7 +296,7 @@ impl Host {
         }
     }
 
-    /// The next tick of the timers will come, if anything can need it.
+    /// Schedules the next tick of the timers, if anything can need it.
     fn arm_timers(&mut self, now_ns: u64, shared: &mut Shared) {
         if self.timers_armed {
             return;
@@ -308,14 +307,14 @@ impl Host {
         shared.events.schedule(tick_ns, Event::Timers(self.number));
     }
 
-    /// When something that happens each `period_ns` since the host was switched on happens next: its
-    /// clock, and all that counts its ticks.
+    /// The next time of an event with this period since the host was switched on: its clock, and all
+    /// that counts its ticks.
     fn next_of(&self, period_ns: u64, now_ns: u64) -> u64 {
         let since_ns = now_ns.saturating_add(self.clock_since_ns);
         (since_ns / period_ns + 1).saturating_mul(period_ns) - self.clock_since_ns
     }
 
-    /// The clock ticks: it interrupts whatever runs. An idle CPU need not learn of it.
+    /// The clock ticks: it interrupts the running segment. An idle CPU need not learn of it.
     pub(crate) fn clock_ticked(&mut self) {
         assert!(self.clock_armed, "the clock ticks that was not armed");
         self.clock_armed = false;
@@ -340,7 +339,7 @@ impl Host {
         self.pending.add(Interrupts::RESCHEDULE);
     }
 
-    /// While somebody waits for the CPU, processes take turns.
+    /// While a process waits for the CPU, processes take turns.
     pub(crate) fn arm_quantum(&mut self, now_ns: u64, shared: &mut Shared) {
         if !self.quantum_armed && self.scheduler.somebody_waits() {
             self.quantum_armed = true;

@@ -1,11 +1,11 @@
 //! Virtual time for the model stacks: hosts, processes, links.
 //!
 //! A [`Simulation`] runs a [`Scenario`]: hosts with a [`sockscope_stack::Stack`] each, a CPU on
-//! which every routine takes the time that its [`Machine`] says, processes under the scheduler of
-//! 4.3BSD, and links with faults. [`Program`]s are what the processes do. Observations at the
-//! eight points go to a [`RecordSink`].
+//! which every routine takes the time of its [`Machine`], processes under the scheduler of 4.3BSD,
+//! and links with faults. [`Program`]s decide the processes' actions. Observations at the eight
+//! points go to a [`RecordSink`].
 //!
-//! Time is integer nanoseconds, chance comes from the scenario's seed alone, and nothing reads a
+//! Time is integer nanoseconds, chance depends on the scenario's seed alone, and nothing reads a
 //! clock or follows hash order: the same scenario and programs give the same records, byte by byte.
 
 pub mod cpu;

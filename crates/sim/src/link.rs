@@ -1,8 +1,8 @@
-//! Links between hosts, and what they do to frames.
+//! Links between hosts, and their faults.
 //!
-//! A link takes one frame at a time from each of its stations and says when the frame has gone and
-//! where it arrives, by events. Chance decides about back-off and faults, each in a stream of its
-//! own. Times are nanoseconds.
+//! A link takes one frame at a time from each of its stations and reports its departure and its
+//! arrival by events. Chance decides about back-off and faults, each in a stream of its own. Times
+//! are nanoseconds.
 
 mod context;
 mod ethernet;
@@ -31,13 +31,13 @@ pub(crate) use port::Port;
 /// A link of a scenario.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LinkConfig {
-    /// What kind of link.
+    /// The kind of link.
     pub kind: LinkKind,
-    /// What goes wrong on it.
+    /// Its faults.
     pub faults: Faults,
 }
 
-/// What kind of link.
+/// The kind of a link.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LinkKind {
     /// A cable that all stations share.

@@ -1,7 +1,7 @@
-//! Machines: what each routine costs, and how the driver behaves.
+//! Machines: the costs of routines, and the driver's behaviour.
 //!
 //! A machine is a file in `machines/`. Costs are nanoseconds of CPU time (per byte: picoseconds);
-//! every number stands next to its source.
+//! every number has its source next to it.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use sockscope_stack::{Cost, Costs, Routine};
 /// Why a machine file cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MachineError {
-    /// It is not TOML of the expected form; the text says where.
+    /// It is not TOML of the expected form; the text gives the place.
     #[error("{0}")]
     Form(String),
     /// It gives a cost for a routine that is not counted.
@@ -29,7 +29,7 @@ pub struct Machine {
     pub name: String,
     /// Its full name.
     pub title: String,
-    /// What each routine costs.
+    /// The costs of the routines.
     pub costs: Costs,
     /// The CPU other than the routines.
     pub cpu: Cpu,
@@ -37,13 +37,13 @@ pub struct Machine {
     pub driver: Driver,
 }
 
-/// What the CPU does other than the routines.
+/// Costs of the CPU other than the routines.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cpu {
     /// Going from one process to another (`swtch`), in nanoseconds.
     pub switch_ns: u64,
-    /// What a program itself does between two system calls, in nanoseconds.
+    /// A program's own time between two system calls, in nanoseconds.
     pub user_ns: u64,
     /// The interrupt of each clock tick (`hardclock`), while the CPU is in use, in nanoseconds.
     pub clock_ns: u64,
@@ -55,11 +55,11 @@ pub struct Cpu {
     /// [`HostConfig::has_probes`](crate::HostConfig::has_probes).
     #[serde(default)]
     pub probe_ns: u32,
-    /// What a routine's first call takes more after a program that computes was interrupted, which
+    /// The extra cost of a routine's first call after an interrupt of a computing program, which
     /// has the kernel's code and data out of part of the cache; in percent of its fixed cost.
     #[serde(default)]
     pub refill_percent: u32,
-    /// Where the numbers come from.
+    /// Source of the numbers.
     pub source: String,
 }
 
@@ -72,7 +72,7 @@ pub struct Driver {
     /// Least time from the end of one frame to the start of the next one, in nanoseconds.
     pub gap_ns: u64,
     /// After a frame arrived, the device begins none of its own for so long beyond the silence that
-    /// the cable asks for: while frames come back to back it sends nothing. In nanoseconds.
+    /// the cable asks for: between back-to-back frames it sends nothing. In nanoseconds.
     #[serde(default)]
     pub receive_hold_ns: u64,
     /// The device sends queued frames back to back by itself; else each waits for the interrupt
@@ -80,7 +80,7 @@ pub struct Driver {
     pub sends_back_to_back: bool,
     /// A collision interrupts the CPU, which calls `enstart` again.
     pub restarts_in_software: bool,
-    /// Where the numbers come from.
+    /// Source of the numbers.
     pub source: String,
 }
 
@@ -117,12 +117,12 @@ const FILES: [(&str, &str); 3] = [
 ];
 
 impl Machine {
-    /// Names of the machines that come with the program.
+    /// Names of the machines included in the program.
     pub fn names() -> impl Iterator<Item = &'static str> {
         FILES.iter().map(|(name, _)| *name)
     }
 
-    /// A machine that comes with the program; `instant` is one on which nothing costs time.
+    /// A machine included in the program; `instant` is one on which nothing costs time.
     pub fn by_name(name: &str) -> Option<Self> {
         if name == "instant" {
             return Some(Self::instant());
@@ -147,7 +147,7 @@ impl Machine {
     /// # Errors
     ///
     /// When it is not of the expected form, names a routine that does not exist, leaves a source
-    /// out, or when a time or what a cold cache adds to one is too long.
+    /// out, or when a time or the extra of a cold cache is too long.
     pub fn from_toml(text: &str) -> Result<Self, MachineError> {
         let file: File =
             toml::from_str(text).map_err(|error| MachineError::Form(error.to_string()))?;

@@ -6,7 +6,7 @@
 use crate::event::{Event, EventQueue};
 use crate::link::{Frames, Link, LinkConfig, LinkContext, LinkCounts, Port, Station};
 
-/// What the medium did.
+/// An event of the medium.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MediumEvent {
     /// The last bit of a frame arrived at a station.
@@ -62,7 +62,7 @@ impl Medium {
         self.events.next_ns()
     }
 
-    /// Does what is due next; `None` when that concerns no station.
+    /// Carries out the next event; `None` when that concerns no station.
     pub fn advance(&mut self) -> Option<MediumEvent> {
         let (now_ns, event) = self.events.pop()?;
         match event {
@@ -89,7 +89,7 @@ impl Medium {
         }
     }
 
-    /// What has passed.
+    /// The counts of the link.
     pub fn counts(&self) -> LinkCounts {
         self.link.counts()
     }
@@ -101,7 +101,7 @@ mod tests {
 
     const ADDRESSES: [[u8; 6]; 3] = [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2], [2, 0, 0, 0, 0, 3]];
 
-    /// Station 0 sends one frame of `bytes` to `address`; what happens, as text.
+    /// Station 0 sends one frame of `bytes` to `address`; the events, as text.
     fn run(address: [u8; 6], bytes: usize) -> Vec<String> {
         let mut medium = Medium::new(&LinkConfig::ethernet10(), &ADDRESSES, 1);
         let mut frame = address.to_vec();

@@ -1,17 +1,17 @@
 //! Hosts, links and events under one clock.
 //!
 //! The clock is nanoseconds from the start of the simulation. It moves to the next thing that
-//! happens; at the same time events come before CPUs, and hosts in the order of the scenario.
+//! happens; at the same time events precede CPUs, and hosts follow the order of the scenario.
 //!
-//! Nothing here knows where records go: they are handed over in batches, so that all that runs
-//! for each segment exists once, whatever the sink.
+//! Nothing here knows the destination of records: they are handed over in batches, so that all code
+//! that runs for each segment exists once, for any sink.
 
 use crate::event::Event;
 use crate::host::Host;
 use crate::link::LinkId;
 use crate::shared::{Observer, Shared};
 
-/// What ends a run before its time is up.
+/// The condition that ends a run before its time is up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Goal {
     /// Nothing.
@@ -93,7 +93,7 @@ impl Network {
         Outcome::Stuck
     }
 
-    /// A host goes on while its CPU comes to something before `limit_ns` and before the next event.
+    /// A host goes on while its CPU is due before `limit_ns` and before the next event.
     fn run_host(&mut self, host: usize, limit_ns: u64, observer: &mut dyn Observer) {
         let host = &mut self.hosts[host];
         let pause = host.run_until(self.now_ns, limit_ns, &mut self.shared, observer);
@@ -127,13 +127,13 @@ impl Network {
         self.shared.events.next_ns().min(self.next_host().1)
     }
 
-    /// The host whose CPU comes to something next, the first of several, and when.
+    /// The first host whose CPU has the next effect or end, and its time.
     fn next_host(&self) -> (usize, u64) {
         let due = self.hosts.iter().map(Host::next_ns).enumerate();
         due.min_by_key(|(_, due_ns)| *due_ns).unwrap_or((0, u64::MAX))
     }
 
-    /// When the CPU of any other host comes to something.
+    /// The time of the next effect or end of any other host's CPU.
     fn others_ns(&self, host: usize) -> u64 {
         let others = self.hosts.iter().enumerate().filter(|(other, _)| *other != host);
         others.map(|(_, other)| other.next_ns()).min().unwrap_or(u64::MAX)

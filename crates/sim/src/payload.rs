@@ -35,7 +35,7 @@ impl Payload {
         &self.bytes[start..start + len]
     }
 
-    /// Position of the first of `bytes` that is not what the stream has from `offset` on.
+    /// Position of the first of `bytes` that differs from the stream at `offset`.
     pub fn first_difference(&self, offset: u64, bytes: &[u8]) -> Option<u64> {
         let room = self.bytes.len() - PERIOD as usize;
         let mut at = offset;

@@ -1,4 +1,4 @@
-//! A process: its program, the system call that it is in, and what it waits for.
+//! A process: its program, its system call, and the channel that it waits for.
 
 use sockscope_stack::socket::ANY;
 use sockscope_stack::{
@@ -28,7 +28,7 @@ pub(crate) enum StepResult {
     Done(Answer),
 }
 
-/// What a process sleeps on.
+/// The channel that a process sleeps on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Awaited {
     Channel(Channel),
@@ -63,7 +63,7 @@ pub(crate) struct Process {
     pub(crate) wake_ns: u64,
     pub(crate) answer: Answer,
     pub(crate) from: Endpoint,
-    /// What was read last stands in the first `read_bytes` of it.
+    /// The data read last are in the first `read_bytes` of it.
     pub(crate) buffer: Vec<u8>,
     pub(crate) read_bytes: usize,
     /// User-mode work before it asks its program again, in nanoseconds.
@@ -115,7 +115,7 @@ impl Process {
         }
     }
 
-    /// The next step of the call under way: what may interrupt it, and its outcome.
+    /// The next step of the call under way: its interrupt mask, and its outcome.
     pub(crate) fn step(
         &mut self,
         stack: &mut Stack,
@@ -179,12 +179,12 @@ impl Process {
     }
 }
 
-/// What may interrupt a step of a call that moves data: copying to or from a program, everything.
+/// The mask of a step of a call that moves data: copies to or from a program allow every interrupt.
 fn mask(is_copying: bool) -> Mask {
     if is_copying { Mask::None } else { Mask::Soft }
 }
 
-/// `select` on one socket. What looking costs is charged each time: on the call and on each wake-up.
+/// `select` on one socket. Each check is charged: on the call and on each wake-up.
 fn select(id: SocketId, stack: &mut Stack, meter: &mut Meter) -> StepResult {
     meter.call(Routine::Syscall, Work::NONE);
     let Some(socket) = stack.sockets.find_mut(id) else {

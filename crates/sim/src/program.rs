@@ -1,8 +1,8 @@
-//! Programs: what processes do.
+//! Programs: the actions of processes.
 //!
-//! A program is asked for its next action each time it is in user mode, and learns there what
-//! became of the action before. It has no other way to the shared, so that a run depends on nothing
-//! but its scenario.
+//! A program is asked for its next action each time it is in user mode, and gets the result of the
+//! action before. It has no other way to the shared, so that a run depends on nothing but its
+//! scenario.
 
 use sockscope_record::Protocol;
 use sockscope_stack::socket::Shutdown;
@@ -10,16 +10,16 @@ use sockscope_stack::{Endpoint, SetOption, SocketError, SocketId};
 
 use crate::payload::Payload;
 
-/// What a process does.
+/// The behaviour of a process.
 pub trait Program {
     /// The name of the process, at most 15 bytes.
     fn name(&self) -> &str;
 
-    /// What to do next. Called first when the process begins, with [`Answer::Begin`].
+    /// The next action. Called first when the process begins, with [`Answer::Begin`].
     fn next(&mut self, context: &mut ProgramContext<'_>) -> Action;
 }
 
-/// What a program asks for.
+/// An action of a program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
     /// `socket`: answers [`Answer::Socket`].
@@ -40,14 +40,14 @@ pub enum Action {
     Select(SocketId),
     /// `sendto`
     SendTo(SocketId, Endpoint, Data),
-    /// `recvfrom`: as [`Action::Read`]; the sender stands in the context.
+    /// `recvfrom`: as [`Action::Read`]; the context has the sender.
     ReceiveFrom(SocketId, usize),
     /// As [`Action::ReceiveFrom`], for so many nanoseconds at most, up to the next clock tick: then it
-    /// fails with [`SocketError::TimedOut`]. What an alarm costs that ends the call is left out.
+    /// fails with [`SocketError::TimedOut`]. The cost of the alarm that ends the call is left out.
     ReceiveWithin(SocketId, usize, u64),
     /// `setsockopt`
     SetOption(SocketId, SetOption),
-    /// `SO_LOG`: what the socket sends and receives is logged from now on.
+    /// `SO_LOG`: data that the socket sends and receives are logged from now on.
     Log(SocketId),
     /// Tells the log that the program has converted bytes of this socket; no system call, and no time.
     Converted(SocketId, Conversion),
@@ -62,7 +62,7 @@ pub enum Action {
     Sleep(u64),
     /// Uses the CPU in user mode for so many nanoseconds.
     Compute(u64),
-    /// Adds one to a counter of the host, and wakes who waits for it.
+    /// Adds one to a counter of the host, and wakes a process that waits for it.
     Post(u32),
     /// Takes one from a counter of the host, waiting until there is one.
     Take(u32),
@@ -70,12 +70,12 @@ pub enum Action {
     Exit,
 }
 
-/// What a layer inside a program, above its socket, has done with bytes.
+/// A conversion of bytes by a layer inside a program, above its socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Conversion {
     /// Which bytes.
     pub way: Way,
-    /// How many.
+    /// The number of bytes.
     pub octets: u32,
     /// When it began, in nanoseconds.
     pub since_ns: u64,
@@ -84,20 +84,20 @@ pub struct Conversion {
 /// Which way converted bytes go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Way {
-    /// They are what the program writes next.
+    /// The program writes them next.
     Out,
-    /// They are what it has read last.
+    /// It has read them last.
     In,
 }
 
-/// What is written.
+/// Data to write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Data {
     /// Bytes of the [payload](crate::payload) pattern, from a position of the stream on.
     Payload {
         /// Position of the first byte.
         offset: u64,
-        /// How many.
+        /// The number of bytes.
         len: usize,
     },
     /// These bytes.
@@ -105,7 +105,7 @@ pub enum Data {
 }
 
 impl Data {
-    /// How many bytes.
+    /// The number of bytes.
     pub fn len(&self) -> usize {
         match self {
             Self::Payload { len, .. } => *len,
@@ -119,7 +119,7 @@ impl Data {
     }
 }
 
-/// What became of an action.
+/// The result of an action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answer {
     /// There was none yet.
@@ -157,17 +157,17 @@ pub struct Note {
     pub at_ns: u64,
     /// The process's number in the simulation.
     pub process: u32,
-    /// What was measured; the unit ends the name.
+    /// The name of the measurement; the unit ends it.
     pub name: &'static str,
     /// The value.
     pub value: u64,
 }
 
-/// What a program sees while it decides.
+/// The view of a program while it decides.
 pub struct ProgramContext<'a> {
     /// The time, in nanoseconds.
     pub now_ns: u64,
-    /// What became of the action before.
+    /// The result of the action before.
     pub answer: Answer,
     /// The sender of the datagram that was read last.
     pub from: Endpoint,

@@ -18,7 +18,7 @@ use sockscope_stack::{SetOption, SocketId};
 
 use crate::program::Action;
 
-/// What programs do to a new socket before they use it.
+/// Actions of programs on a new socket before they use it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Setup {
     /// Send and receive buffer asked for with `setsockopt`, in bytes.

@@ -1,8 +1,8 @@
 //! The one source of chance: SplitMix64, seeded, in independent streams.
 //!
 //! Steele, Lea, Flood, "Fast Splittable Pseudorandom Number Generators", OOPSLA 2014, §3. Every
-//! user of chance has a stream of its own, so that what one draws does not change what another
-//! gets.
+//! user of chance has a stream of its own, so that a draw of one does not change the numbers of
+//! another.
 
 /// A stream of pseudo-random numbers.
 #[derive(Debug, Clone, PartialEq, Eq)]

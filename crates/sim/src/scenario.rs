@@ -1,4 +1,4 @@
-//! What is simulated: hosts, their interfaces, and the links between them.
+//! The scenario of a simulation: hosts, their interfaces, and the links between them.
 
 use std::net::Ipv4Addr;
 
@@ -40,7 +40,7 @@ pub struct HostConfig {
     pub personality: Personality,
     /// Its hardware.
     pub machine: Machine,
-    /// What else is special in its kernel; the interfaces here are those of `links`, in order.
+    /// Other options of its kernel; the interfaces here are those of `links`, in order.
     pub stack: StackConfig,
     /// The link of each interface; `None` for loopback.
     pub links: Vec<Option<LinkId>>,

@@ -5,8 +5,8 @@
 //! recovers each second; one that wakes in the kernel runs at its sleep priority, which beats all
 //! user processes, until it returns to user mode.
 //!
-//! Times are nanoseconds. Clock ticks, the decay of each second and the load average are worked
-//! out when somebody asks: a host without processes costs nothing.
+//! Times are nanoseconds. Clock ticks, the decay of each second and the load average are computed
+//! on demand: a host without processes costs nothing.
 
 use std::collections::VecDeque;
 
@@ -52,7 +52,7 @@ struct Entry {
     nice: u8,
     /// `p_cpu`, in ticks.
     cpu: u32,
-    /// `p_pri`: where it stands in the queues.
+    /// `p_pri`: its place in the queues.
     priority: u8,
     /// `p_slptime`, in seconds.
     asleep_seconds: u64,
@@ -63,7 +63,7 @@ struct Entry {
 pub struct Scheduler {
     entries: Vec<Entry>,
     queues: [VecDeque<ProcessIndex>; QUEUES],
-    /// Bit i: queue i holds somebody (`whichqs`).
+    /// Bit i: queue i is not empty (`whichqs`).
     occupied: u32,
     running: Option<ProcessIndex>,
     /// Someone else may have to run (`runrun`).
@@ -71,7 +71,7 @@ pub struct Scheduler {
     load: f64,
     /// All processes are equal.
     is_round_robin: bool,
-    /// How long before time 0 the host's clock began to tick, in nanoseconds: at any phase of a tick.
+    /// The age of the host's clock at time 0, in nanoseconds: at any phase of a tick.
     since_ns: u64,
     /// Everything up to here is accounted for, counted from that first tick.
     until_ns: u64,
@@ -105,8 +105,8 @@ impl Scheduler {
         }
     }
 
-    /// Another scheduler, to compare with: all processes are equal, whatever they used and whatever
-    /// they waited for, and take turns of a quantum.
+    /// Another scheduler, to compare with: all processes are equal, with any use of the CPU and any
+    /// wait before, and take turns of a quantum.
     pub fn round_robin(since_ns: u64) -> Self {
         Self { is_round_robin: true, ..Self::new(since_ns) }
     }
@@ -148,7 +148,7 @@ impl Scheduler {
         self.catch_up(now_ns);
         let factor = self.decay_factor();
         let entry = &mut self.entries[process];
-        // updatepri: what schedcpu left out while it slept.
+        // updatepri: the decays that schedcpu left out while it slept.
         for _ in 1..entry.asleep_seconds.min(FORGET_SECONDS) {
             entry.decay(factor);
         }
@@ -183,7 +183,7 @@ impl Scheduler {
         }
     }
 
-    /// Whether somebody else may have to run, which counts at the next return to user mode.
+    /// Whether another process may have to run, which counts at the next return to user mode.
     pub fn must_reschedule(&self) -> bool {
         self.reschedule && self.occupied != 0
     }
@@ -193,12 +193,12 @@ impl Scheduler {
         self.running
     }
 
-    /// Whether somebody waits for the CPU.
+    /// Whether a process waits for the CPU.
     pub fn somebody_waits(&self) -> bool {
         self.occupied != 0
     }
 
-    /// `roundrobin`: the quantum is over. Called each [`QUANTUM_NS`] while somebody waits.
+    /// `roundrobin`: the quantum is over. Called each [`QUANTUM_NS`] while a process waits.
     pub fn quantum_over(&mut self) {
         self.reschedule = true;
     }
@@ -254,7 +254,7 @@ impl Scheduler {
         true
     }
 
-    /// The running process pays for the ticks since the last account, whatever interrupted it.
+    /// The running process pays for the ticks since the last account, interrupts included.
     fn charge_ticks(&mut self, until_ns: u64) {
         if until_ns <= self.until_ns {
             return;
@@ -397,7 +397,7 @@ mod tests {
         assert!(scheduler.must_reschedule());
         scheduler.give_up(3 * MS);
         assert_eq!(scheduler.pick(3 * MS), Some(sleeper));
-        // Back in user mode all three are equal again, and it stands last.
+        // Back in user mode all three are equal again, and it is the last one.
         scheduler.give_up(4 * MS);
         assert_eq!(scheduler.pick(4 * MS), Some(hogs[1]));
     }

@@ -23,7 +23,7 @@ fn address((ip, port): Endpoint) -> SocketAddr {
 
 /// Takes observations off the hands of the simulation; every sink does.
 pub(crate) trait Observer {
-    /// Takes these, which come in order of time.
+    /// Takes these, which are in order of time.
     fn observe(&mut self, records: &[Record], activities: &[Activity]);
 }
 
@@ -214,7 +214,7 @@ impl Shared {
         self.connections.get_mut(index)
     }
 
-    /// A connection's flow has come to this state.
+    /// A connection's flow has entered this state.
     pub(crate) fn see_state(&mut self, now_ns: u64, flow: FlowId, state: u8) {
         if state == TCP_CLOSE
             && let Some(connection) = self.connection_mut(flow)
@@ -223,7 +223,7 @@ impl Shared {
         }
     }
 
-    /// What a process does changed.
+    /// The activity of a process changed.
     pub(crate) fn activity(&mut self, activity: Activity) {
         self.observed.activities.push(activity);
     }

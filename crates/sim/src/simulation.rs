@@ -1,4 +1,4 @@
-//! A whole run: what is simulated, and where its records go.
+//! A whole run: its scenario, and the destination of its records.
 //!
 //! The clock is nanoseconds from the start of the simulation.
 
@@ -109,12 +109,12 @@ impl<S: RecordSink> Simulation<S> {
         &self.network.hosts[number]
     }
 
-    /// What has passed a link.
+    /// The counts of a link.
     pub fn link_counts(&self, link: LinkId) -> LinkCounts {
         self.network.shared.links[link].counts()
     }
 
-    /// What programs noted, in order of time.
+    /// The notes of programs, in order of time.
     pub fn notes(&self) -> &[Note] {
         &self.network.shared.notes
     }

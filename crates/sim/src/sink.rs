@@ -8,7 +8,7 @@ use sockscope_trace::{BundleWriter, Error, Meta, Source};
 
 /// Takes the records of a simulation, in order of time.
 ///
-/// Activities come in order of time too, but not in one order with the records: both are handed over
+/// Activities are in order of time too, but not in one order with the records: both are handed over
 /// many at a time.
 pub trait RecordSink {
     /// One observation.
@@ -19,22 +19,22 @@ pub trait RecordSink {
         true
     }
 
-    /// What a process does changed.
+    /// The activity of a process changed.
     fn activity(&mut self, _activity: Activity) {}
 }
 
-/// A change of what a process does.
+/// A change of a process's activity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Activity {
     /// When, in nanoseconds.
     pub at_ns: u64,
     /// The process's number in the simulation.
     pub process: u32,
-    /// What it does from then on.
+    /// Its state from then on.
     pub state: ActivityState,
 }
 
-/// What a process does.
+/// The state of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ActivityState {
     /// It has the CPU.
@@ -64,7 +64,7 @@ impl RecordSink for NoRecords {
 pub struct Everything {
     /// The records.
     pub records: Vec<Record>,
-    /// What processes did.
+    /// Activities of processes.
     pub activities: Vec<Activity>,
 }
 
@@ -81,7 +81,7 @@ impl RecordSink for Everything {
 /// Counts records and adds them up to a hash of 64 bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Digest {
-    /// How many there were.
+    /// The number of records.
     pub count: u64,
     /// The hash so far.
     pub hash: u64,
@@ -124,13 +124,13 @@ const CONSTANTS: [[u64; 2]; 3] = [
     [0x4528_21e6_38d0_1377, 0xbe54_66cf_34e9_0c6d],
 ];
 
-/// A list of limited length, as the paper's probes had: what does not fit is lost and counted,
+/// A list of limited length, as the paper's probes had: further records are lost and counted,
 /// nothing is overwritten.
 #[derive(Debug)]
 pub struct BoundedList {
     /// The records that fitted.
     pub records: Vec<Record>,
-    /// What did not fit.
+    /// Records that did not fit.
     pub loss: LossCounts,
     limit: usize,
 }
@@ -184,7 +184,7 @@ impl BundleSink {
         self.held.clear();
     }
 
-    /// Ends the bundle with what is known of its connections.
+    /// Ends the bundle with the known connections.
     ///
     /// # Errors
     ///
@@ -201,7 +201,7 @@ impl BundleSink {
     }
 }
 
-/// What every bundle of the model says of itself.
+/// The metadata of every bundle of the model.
 pub fn of_model(meta: Meta) -> Meta {
     let reasons = DropReason::ALL.into_iter();
     let drop_reasons = reasons.map(|reason| (reason as u32, reason.name().to_owned())).collect();

@@ -1,4 +1,4 @@
-//! The device of one interface: what it holds, and why it interrupts.
+//! The device of one interface: its frames and its interrupts.
 
 use std::collections::VecDeque;
 
@@ -24,7 +24,7 @@ pub(super) struct Device {
     pub(super) is_sending: bool,
     /// When the last frame had gone.
     pub(super) sent_ns: u64,
-    /// Received frames that the CPU has not come to.
+    /// Received frames that the CPU has not taken yet.
     pub(super) received: usize,
     /// Frames lost because there were too many of these.
     pub(super) overruns: u64,

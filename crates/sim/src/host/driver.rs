@@ -11,7 +11,7 @@ use crate::link::FrameId;
 use crate::machine::Driver;
 use crate::shared::Shared;
 
-/// Frames that a device holds for a CPU that does not come to them.
+/// Frames that a device holds for a CPU that does not take them.
 const RECEIVED_FRAMES_MAX: usize = 32;
 
 impl Host {
@@ -131,7 +131,7 @@ impl Host {
         restarts
     }
 
-    /// A frame has come in; whether the host has to run.
+    /// A frame has arrived; whether the host has to run.
     pub(crate) fn arrived(&mut self, interface: u8, frame: FrameId, shared: &mut Shared) -> bool {
         let Some(device) = self.device(interface) else { return false };
         if device.received >= RECEIVED_FRAMES_MAX {
@@ -189,7 +189,7 @@ impl Host {
         self.begin_step(now_ns, Level::Hard, Mask::All, End::Nothing);
     }
 
-    /// A packet goes through the loopback interface: points 3, 4 and 5 are one moment.
+    /// A packet passes the loopback interface: points 3, 4 and 5 are one moment.
     pub(super) fn loop_back(
         &mut self,
         now_ns: u64,

@@ -1,4 +1,4 @@
-//! What happens when the CPU comes to an effect: records, packets, wake-ups.
+//! The effects of a running segment: records, packets, wake-ups.
 
 use sockscope_record::{FlowId, Kind, ReaderTimes, Record, Side, marks};
 use sockscope_stack::{Channel, Effect};
@@ -12,7 +12,7 @@ use crate::shared::Shared;
 use crate::sink::{Activity, ActivityState};
 
 impl Host {
-    /// The running segment has come to its next effect, which happens, or to its end.
+    /// Carries out the next effect of the running segment, or its end.
     pub(super) fn go_on(&mut self, now_ns: u64, shared: &mut Shared) {
         let Some(effect) = self.cpu.next_effect() else {
             let end = self.cpu.finish(now_ns);
@@ -48,8 +48,8 @@ impl Host {
         }
     }
 
-    /// Fills in which process a record is about; the side of the connection on which it
-    /// works, where the record tells.
+    /// Fills in the process of a record; returns the side of the connection on which it works,
+    /// where the record shows it.
     fn fill_in_thread(&mut self, record: &mut Record) -> Option<Side> {
         match record.kind {
             Kind::SendEnqueue | Kind::WriteCall => {
@@ -75,7 +75,7 @@ impl Host {
         self.scheduler.running().map_or(0, |process| self.processes[process].number)
     }
 
-    /// At a copy to the reader: when it got the CPU, and how long it had waited for it.
+    /// At a copy to the reader: the time when it got the CPU, and its wait for it.
     fn fill_in_reader(&mut self, record: &mut Record) {
         let Some(process) = self.scheduler.running() else { return };
         let process = &mut self.processes[process];
@@ -99,7 +99,7 @@ impl Host {
         processes.find(|process| waits(process.awaited)).map_or(0, |process| process.number)
     }
 
-    /// Whoever waits for this is ready.
+    /// Makes the processes that wait for this ready.
     pub(super) fn wake_up(&mut self, now_ns: u64, awaited: Awaited, shared: &mut Shared) {
         for index in 0..self.processes.len() {
             if self.processes[index].awaited == Some(awaited) {

@@ -55,8 +55,8 @@ impl Host {
         self.processes[process].unnamed = answered.is_none().then_some((id, to));
     }
 
-    /// Tells the addresses of the datagrams that a process sends, once its socket has a port: the
-    /// first `sendto` may be what gives it one.
+    /// Records the addresses of the datagrams that a process sends, once its socket has a port,
+    /// perhaps by the first `sendto`.
     pub(super) fn name_datagrams(
         &mut self,
         process: ProcessIndex,

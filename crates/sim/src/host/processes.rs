@@ -1,4 +1,4 @@
-//! The process level: programs, their system calls, and who gets the CPU.
+//! The process level: programs, their system calls, and the choice of the next process.
 
 use sockscope_record::{Kind, Record};
 use sockscope_stack::{
@@ -218,7 +218,7 @@ impl Host {
         self.activity(now_ns, index, ActivityState::Asleep, shared);
     }
 
-    /// The process is in user mode: its program says what to do.
+    /// The process is in user mode: its program gives the next action.
     fn ask_program(&mut self, now_ns: u64, index: ProcessIndex, shared: &mut Shared) {
         let Process { program, answer, from, number, buffer, read_bytes, .. } =
             &mut self.processes[index];

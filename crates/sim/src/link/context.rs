@@ -1,5 +1,5 @@
-//! What every kind of link is given: its number, its stations, its counts, and the events and frames
-//! of the simulation while it works. Times are nanoseconds.
+//! The context of a link of any kind: its number, its stations, its counts, and the events and
+//! frames of the simulation while it works. Times are nanoseconds.
 
 use super::frames::Frames;
 use super::port::Port;
@@ -18,7 +18,7 @@ pub(crate) struct Station {
     pub(crate) hold_ns: u64,
 }
 
-/// What has passed a link.
+/// The counts of a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LinkCounts {
     /// Frames that went out whole.
@@ -41,7 +41,7 @@ pub struct LinkCounts {
     pub busy_ns: u64,
 }
 
-/// What links share while one of them works.
+/// State shared by the links while one of them works.
 pub(crate) struct LinkContext<'a> {
     pub(crate) now_ns: u64,
     pub(crate) events: &'a mut EventQueue<Event>,

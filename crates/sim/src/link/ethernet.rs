@@ -3,7 +3,7 @@
 //! The cable is as long as its propagation time everywhere: a station hears another one after
 //! that time, and until then may begin to send too. Both then stop, jam, and wait for a random
 //! number of slots. Stations that found the cable busy begin together when it falls silent, which
-//! is how most collisions come about.
+//! causes most collisions.
 
 use super::context::{LinkContext, LinkCounts, LinkId, Station, serial_ns};
 use super::faults::FaultSource;
@@ -247,7 +247,7 @@ impl Ethernet {
         context.events.schedule(at_ns, Event::Attempt { link: self.id, station });
     }
 
-    /// Who waits for silence looks again when it comes.
+    /// The cable falls silent: stations that wait for this try again.
     fn fall_silent(&mut self, silent_ns: u64, context: &mut LinkContext<'_>) {
         self.silent_ns = silent_ns;
         for (sender, station) in self.senders.iter_mut().zip(0..) {

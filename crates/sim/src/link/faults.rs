@@ -6,7 +6,7 @@ use super::port::Port;
 use crate::event::Event;
 use crate::random::Random;
 
-/// How often a frame suffers what, in parts per million; each is drawn by itself.
+/// The rate of each fault per frame, in parts per million; each is drawn by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Faults {
     /// The frame never arrives.
@@ -22,7 +22,7 @@ pub struct Faults {
 }
 
 impl Faults {
-    /// Nothing goes wrong.
+    /// No faults.
     pub const NONE: Self = Self {
         loss_ppm: 0,
         duplication_ppm: 0,
@@ -44,7 +44,7 @@ pub(crate) struct FaultSource {
 }
 
 /// Chance for frames, or for the copies of doubled ones: a stream for each fault, drawn from for every
-/// frame, so that how often one strikes does not change which frames another one does.
+/// frame, so that the rate of one fault does not change the frames of another one.
 #[derive(Debug)]
 struct Chance {
     loss: Random,
@@ -52,7 +52,7 @@ struct Chance {
     reordering: Random,
 }
 
-/// What becomes of one frame.
+/// The fate of one frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Fate {
     is_lost: bool,
@@ -94,15 +94,14 @@ impl FaultSource {
         }
     }
 
-    /// What becomes of the next frame, and of its copy if it is doubled.
+    /// The fate of the next frame, and of its copy if it is doubled.
     fn draw(&mut self, octets: usize) -> (Fate, Option<Fate>) {
         let fate = self.frames.draw(&self.faults, octets);
         let copy = self.copies.draw(&self.faults, octets);
         (fate, self.duplication.chance(self.faults.duplication_ppm).then_some(copy))
     }
 
-    /// Lets the frame arrive at `at_ns`, or what becomes of it. The frame is no longer the
-    /// caller's.
+    /// Delivers the frame at `at_ns`, according to its fate. The frame is no longer the caller's.
     pub(crate) fn deliver(
         &mut self,
         at_ns: u64,
@@ -160,7 +159,7 @@ fn turn(bytes: &mut [u8], bit: u64) {
 mod tests {
     use super::*;
 
-    /// What becomes of a thousand frames and their copies.
+    /// The fates of a thousand frames and their copies.
     fn fates(faults: Faults) -> Vec<(Fate, Option<Fate>)> {
         let mut source = FaultSource::new(faults, 7, 0);
         (0..1000).map(|_| source.draw(100)).collect()

@@ -1,4 +1,4 @@
-//! A line whose other end is not simulated: packets leave with their time, and others come in when the owner of the
+//! A line whose other end is not simulated: packets leave with their time, and others arrive when the owner of the
 //! simulation delivers them.
 
 use std::collections::VecDeque;
@@ -13,7 +13,7 @@ use super::port::Port;
 use super::streams::Streams;
 use crate::event::Event;
 
-/// The line and what is known of the connections over it.
+/// The line and the known connections over it.
 #[derive(Debug)]
 pub(crate) struct Outside {
     port: Option<Port>,
@@ -41,7 +41,7 @@ impl Outside {
         self.frame = Some(frame);
     }
 
-    /// The packet leaves at once: the rate and the delay are those of what is outside.
+    /// The packet leaves at once: the outside network has the rate and the delay.
     pub(super) fn attempt(&mut self, context: &mut LinkContext<'_>) {
         let Some((id, port)) = self.frame.take().zip(self.port) else { return };
         let frame = std::mem::take(context.frames.frame_mut(id));
@@ -63,7 +63,7 @@ impl Outside {
         self.streams.opened_by(packet)
     }
 
-    /// The host that a packet from outside reaches, and what a mark says of it. `opened` is the client's flow of the
+    /// The host that a packet from outside reaches, and the packet's mark. `opened` is the client's flow of the
     /// connection that it opens.
     pub(crate) fn arrives(
         &mut self,

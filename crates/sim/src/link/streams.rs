@@ -126,8 +126,7 @@ impl Streams {
         (is_first && is_new).then_some([source, destination])
     }
 
-    /// A packet from outside arrives: what a mark would say of it. `opened` is the client's flow of the connection
-    /// that it opens.
+    /// A packet from outside arrives: its mark. `opened` is the client's flow of the connection that it opens.
     pub(super) fn arrives(&mut self, packet: &[u8], opened: Option<FlowId>) -> Option<Mark> {
         let segment = Segment::read(packet)?;
         let header = &segment.header;
@@ -189,7 +188,7 @@ mod tests {
         ConnectionId(connection).flow(Direction::FromClient)
     }
 
-    /// What arrives, as text: flow, offset, length, acknowledgment.
+    /// The arriving segment, as text: flow, offset, length, acknowledgment.
     fn arrives(streams: &mut Streams, connection: u32, segment: (u8, u32, u32, usize)) -> String {
         let packet = packet(OTHER, HOST, segment);
         let opened = streams.opened_by(&packet).map(|ends| {

@@ -1,9 +1,9 @@
-//! Links on their own: who sends when, and what arrives.
+//! Links on their own: the order of senders, and the arrivals.
 
 use super::*;
 use crate::event::{Event, EventQueue};
 
-/// Frames offered at times by stations, and what the link says, as text.
+/// Frames offered at times by stations, and the link's events, as text.
 fn run(config: &LinkConfig, offers: &[(u64, u16, usize)]) -> Vec<String> {
     run_holding(0, config, offers)
 }

@@ -6,7 +6,7 @@ use super::Setup;
 use super::opening::{Opened, Opening};
 use crate::program::{Action, Answer, Data, Program, ProgramContext};
 
-/// What a writer does between two writes.
+/// The action of a writer between two writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pace {
     /// Nothing: as fast as it can.

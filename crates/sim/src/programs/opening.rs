@@ -36,7 +36,7 @@ enum Step {
     Left(SocketId, Vec<Action>),
 }
 
-/// How far an opening has come.
+/// The progress of an opening.
 #[derive(Debug)]
 pub enum Opened {
     /// This is the next call.
@@ -86,7 +86,7 @@ impl Opening {
         }
     }
 
-    /// What is done to the socket once it is made, the first call last.
+    /// The calls on the socket once it is made, the first call last.
     fn calls(&self, id: SocketId) -> Vec<Action> {
         let last = match self.last {
             Last::None => None,

@@ -21,13 +21,13 @@ pub struct TurbochannelMachine {
     pub bus: Bus,
     /// The processor.
     pub cpu: Clock,
-    /// What stands between the two.
+    /// The buffer between the two.
     pub write_buffer: WriteBuffer,
-    /// What a user-level driver of a card does.
+    /// The driver of a card, at user level.
     pub driver: Driver,
 }
 
-/// Costs of the bus, in bus cycles where nothing else is said.
+/// Costs of the bus, in bus cycles unless a field has another unit.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Bus {
@@ -51,7 +51,7 @@ pub struct Bus {
     pub line_words: u64,
     /// A cache line filled.
     pub line_fill: u64,
-    /// Where the numbers come from.
+    /// Source of the numbers.
     pub source: String,
 }
 
@@ -61,7 +61,7 @@ pub struct Bus {
 pub struct Clock {
     /// One cycle in picoseconds.
     pub cycle_ps: u64,
-    /// Where it comes from.
+    /// Source of the number.
     pub source: String,
 }
 
@@ -71,11 +71,11 @@ pub struct Clock {
 pub struct WriteBuffer {
     /// Writes that it holds.
     pub words: usize,
-    /// Where it comes from.
+    /// Source of the numbers.
     pub source: String,
 }
 
-/// Steps of a user-level driver, in CPU cycles where nothing else is said.
+/// Steps of a user-level driver, in CPU cycles unless a field has another unit.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Driver {
@@ -83,11 +83,11 @@ pub struct Driver {
     pub card_write: u64,
     /// A word read from the card, in bus cycles.
     pub card_read: u64,
-    /// Where both come from.
+    /// Source of both.
     pub source_card: String,
     /// From the end of the last write until the processor knows that the buffer is empty.
     pub flush: u64,
-    /// Where it comes from.
+    /// Source of the number.
     pub source_flush: String,
     /// A message on the general path.
     pub message_setup: u64,
@@ -101,16 +101,16 @@ pub struct Driver {
     pub fill_case: u64,
     /// A last word cut, in addition to its load.
     pub part_word: u64,
-    /// A received cell looked at, and its place found.
+    /// The check of a received cell, and the search for its place.
     pub cell_check: u64,
-    /// The same where missing cells are asked for: the bits of what has arrived, and a timer.
+    /// The same where missing cells are requested: the bits of the received cells, and a timer.
     pub repair_check: u64,
-    /// Where these come from.
+    /// Source of these.
     pub source_steps: String,
 }
 
 impl TurbochannelMachine {
-    /// The machine of this name that comes with the program.
+    /// The machine of this name that is included in the program.
     ///
     /// # Errors
     ///
@@ -183,7 +183,7 @@ mod tests {
         }
     }
 
-    /// What is measured on one machine and used on both must be the same number.
+    /// Measurements of one machine that both use must be the same number.
     #[test]
     fn machines_differ_in_their_processors_alone() {
         let [slow, fast] = machines();

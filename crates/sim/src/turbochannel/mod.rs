@@ -1,5 +1,5 @@
-//! Machines with a TURBOchannel: what each kind of bus access costs, and how a processor with a
-//! clock of its own and a write buffer shares that bus with itself.
+//! Machines with a TURBOchannel: the costs of each kind of bus access. The processor, with a clock
+//! of its own, shares the bus with its write buffer.
 //!
 //! A [`TurbochannelMachine`] is a file in `machines/`, where each group of numbers has its source; a
 //! [`Timeline`] is one such machine at work, alone and with nothing else on its bus. Bus costs are

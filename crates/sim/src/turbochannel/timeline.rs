@@ -3,19 +3,18 @@
 //! Both clocks tick from time 0. An instruction takes whole cycles of the processor; an access begins
 //! at a tick of the bus. A write waits in the write buffer while the processor goes on, and leaves in
 //! order. A read holds the processor and passes the writes that have not begun: the buffer keeps the
-//! order of accesses to one address only (Whateley), so that whoever reads what it has just written
-//! must empty the buffer first.
+//! order of accesses to one address only (Whateley), so that a reader of new data must empty the
+//! buffer first.
 
 use std::collections::VecDeque;
 
 use super::TurbochannelMachine;
 
-/// One machine at work, from time 0 on. `W` is what a write carries.
+/// One machine at work, from time 0 on. `W` is the content of a write.
 ///
-/// An access is begun and then ended, so that a device on the bus can be asked in between what it
-/// makes the access wait. Writes that have begun by the time that matters must be ended before
-/// anything else is asked for: `while let Some(write) = timeline.begin_write(Until::Now)`, then
-/// [`Timeline::end_write`].
+/// An access is begun and then ended, so that the caller can ask a device on the bus in between for
+/// its wait. Writes that have begun by that time must be ended before the next request: `while let
+/// Some(write) = timeline.begin_write(Until::Now)`, then [`Timeline::end_write`].
 #[derive(Debug, Clone)]
 pub struct Timeline<W> {
     bus_cycle_ps: u64,
@@ -44,9 +43,9 @@ struct Waiting<W> {
 pub struct Begun<W> {
     /// Since when, in picoseconds.
     pub at_ps: u64,
-    /// For how many cycles, if the device adds none.
+    /// The number of its cycles, if the device adds none.
     pub bus_cycles: u64,
-    /// What it carries.
+    /// The content of the write.
     pub access: W,
 }
 
@@ -114,7 +113,7 @@ impl<W> Timeline<W> {
         room_ps.map(|room_ps| self.wait_until(room_ps)).is_some()
     }
 
-    /// A write stands in the buffer from now on; there must be room.
+    /// A write enters the buffer; there must be room.
     pub fn write(&mut self, bus_cycles: u64, write: W) {
         debug_assert!(self.leaving_ps.len() + self.waiting.len() < self.buffer_words);
         self.waiting.push_back(Waiting { since_ps: self.cpu_ps, bus_cycles, write });
