@@ -12,7 +12,7 @@ pub struct Cell {
 }
 
 impl Cell {
-    /// What the physical layer sends when it has nothing to send (I.432 §4.4).
+    /// The cell that the physical layer sends without other cells (I.432 §4.4).
     pub const IDLE: Self = {
         let mut octets = [0x6a; CELL_BYTES];
         let header = [0, 0, 0, 1, 0x52];

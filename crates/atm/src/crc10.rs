@@ -24,7 +24,7 @@ const WHOLE_OCTETS: usize = PAYLOAD_BYTES - 2;
 /// `TABLES[k][b]`: CRC of the octet `b` followed by `k` octets of zero.
 static TABLES: [[u16; 256]; STEP] = tables();
 
-/// CRC of the six bits `b` alone: what LI adds after the whole octets.
+/// CRC of the six bits `b` alone: the share of LI after the whole octets.
 static SIX_BITS: [u16; 64] = six_bits();
 
 /// Bit of a SAR-PDU (0 is the first sent) by the syndrome that its error alone gives.
@@ -42,7 +42,7 @@ pub fn crc10(octets: &[u8]) -> u16 {
 
 /// CRC of a SAR-PDU over its first 374 bits: 46 octets and the six bits of LI.
 pub fn of_sar_pdu(pdu: &[u8; PAYLOAD_BYTES]) -> u16 {
-    // 46 = 14 + 16 + 16: a constant number of steps, all of which the compiler unrolls.
+    // 46 = 14 + 16 + 16: a constant number of steps, which the compiler unrolls.
     let (first, rest) = pdu[..WHOLE_OCTETS].split_at(WHOLE_OCTETS % STEP);
     // The lengths are constants: 14, and two steps of 16.
     let first: &[u8; WHOLE_OCTETS % STEP] = first.try_into().expect("14 octets");
@@ -51,7 +51,7 @@ pub fn of_sar_pdu(pdu: &[u8; PAYLOAD_BYTES]) -> u16 {
     (crc << 6 & MASK) ^ SIX_BITS[usize::from((crc >> 4) ^ length_bits)]
 }
 
-/// What the CRC found of a SAR-PDU differs by from the one it carries; 0 when they agree.
+/// The difference between the CRC found of a SAR-PDU and the one it carries; 0 when they agree.
 pub fn syndrome(pdu: &[u8; PAYLOAD_BYTES]) -> u16 {
     of_sar_pdu(pdu) ^ carried(pdu)
 }
@@ -75,7 +75,7 @@ pub fn bit_in_error(syndrome: u16) -> Option<u16> {
     (bit != NO_BIT).then_some(bit)
 }
 
-/// The definition, a bit at a time: what the fast path is tested against.
+/// The definition, a bit at a time: the reference for the fast path.
 pub fn bitwise(octets: &[u8]) -> u16 {
     octets.iter().fold(0, |crc, &octet| append_bits(crc, octet, 8))
 }
@@ -83,7 +83,7 @@ pub fn bitwise(octets: &[u8]) -> u16 {
 /// `crc` after the octets of one step.
 #[inline]
 fn advance<const OCTETS: usize>(crc: u16, octets: &[u8; OCTETS]) -> u16 {
-    // Several sums, none of which waits for another or for the CRC so far.
+    // Several sums, independent of each other and of the CRC so far.
     let mut sums = [0; 4];
     for (at, &octet) in octets.iter().enumerate() {
         sums[at % 4] ^= TABLES[OCTETS - 1 - at][usize::from(octet)];
@@ -91,7 +91,7 @@ fn advance<const OCTETS: usize>(crc: u16, octets: &[u8; OCTETS]) -> u16 {
     after_zeros::<OCTETS>(crc) ^ sums[0] ^ sums[1] ^ sums[2] ^ sums[3]
 }
 
-/// `crc` after so many octets of zero: its ten bits stand over the first octet and two bits more.
+/// `crc` after so many octets of zero: its ten bits are over the first octet and two bits more.
 #[inline]
 fn after_zeros<const OCTETS: usize>(crc: u16) -> u16 {
     let first = TABLES[OCTETS - 1][usize::from(crc >> 2)];

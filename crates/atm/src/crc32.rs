@@ -8,7 +8,7 @@ use crc_fast::CrcAlgorithm;
 
 /// CRC of `octets`, by the fastest way that this CPU has.
 pub fn crc32(octets: &[u8]) -> u32 {
-    // A CRC of 32 bits comes in the low half of the result.
+    // A CRC of 32 bits is in the low half of the result.
     crc_fast::checksum(CrcAlgorithm::Crc32Bzip2, octets) as u32
 }
 
@@ -56,7 +56,7 @@ mod tests {
     /// The generator without its leading term.
     const GENERATOR: u32 = 0x04c1_1db7;
 
-    /// What the register holds after a whole CPCS-PDU with its CRC, before the final inversion.
+    /// The register after a whole CPCS-PDU with its CRC, before the final inversion.
     const RESIDUE: u32 = 0xc704_dd7b;
 
     /// The definition, a bit at a time.

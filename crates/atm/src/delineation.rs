@@ -9,7 +9,7 @@ pub const WRONG_HEADERS_MAX: u32 = 7;
 /// Right headers in a row after which the place of cells is believed: DELTA, 6 for SDH.
 pub const RIGHT_HEADERS: u32 = 6;
 
-/// How sure the place of cells is.
+/// The certainty of the place of cells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum State {
     /// Not known: every octet may begin a header.
@@ -35,13 +35,13 @@ impl Delineator {
         Self { state: State::Hunt, octets: [0; CELL_BYTES], filled: 0 }
     }
 
-    /// How sure the place of cells is.
+    /// The certainty of the place of cells.
     pub fn state(&self) -> State {
         self.state
     }
 
-    /// Takes the next octet, and returns the cell that it completes. Cells come only once their
-    /// place is known; idle ones and ones with a wrong header are among them, the latter for
+    /// Takes the next octet, and returns the cell that it completes. Cells are returned only once
+    /// their place is known; idle ones and ones with a wrong header are among them, the latter for
     /// [`hec::Receiver`] to judge.
     pub fn push(&mut self, octet: u8) -> Option<Cell> {
         self.octets[self.filled] = octet;

@@ -1,4 +1,4 @@
-//! What is refused: values that no field can hold, and octets that no sender may send.
+//! Refusals: values that no field can hold, and octets that no sender may send.
 
 use thiserror::Error;
 
@@ -10,7 +10,7 @@ pub enum Error {
     Field {
         /// The field's name in I.361.
         field: &'static str,
-        /// What was asked for.
+        /// The requested value.
         value: u32,
         /// The largest value that fits.
         max: u32,
@@ -18,17 +18,17 @@ pub enum Error {
     /// The octets have not the length that the format demands.
     #[error("{what} of {octets} octets, expected {expected}")]
     Length {
-        /// What was being read or written.
+        /// The data being read or written.
         what: &'static str,
-        /// How many octets there are.
+        /// The number of octets.
         octets: usize,
-        /// What would have been right.
+        /// The right length.
         expected: &'static str,
     },
     /// The CRC carried and the CRC found differ.
     #[error("CRC {carried:#010x} carried, {found:#010x} found")]
     Crc {
-        /// As it stands in the octets.
+        /// Its value in the octets.
         carried: u32,
         /// As it follows from them.
         found: u32,
@@ -44,7 +44,7 @@ pub enum Error {
     /// The length field does not fit the octets around it.
     #[error("length field {field}, with {octets} octets of payload and padding")]
     LengthField {
-        /// As it stands in the trailer.
+        /// Its value in the trailer.
         field: u16,
         /// Octets between header and trailer.
         octets: usize,

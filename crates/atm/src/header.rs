@@ -8,7 +8,7 @@
 
 use crate::Error;
 
-/// Between which two parties a cell travels, which decides how its first twelve bits are read.
+/// The two parties between which a cell travels, which decide the reading of its first twelve bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Interface {
     /// User and network: flow control and a VPI of 8 bits.
@@ -39,7 +39,7 @@ impl Channel {
 pub struct PayloadType(u8);
 
 impl PayloadType {
-    /// User data, no congestion met, more cells of the message to come.
+    /// User data, no congestion met, more cells of the message follow.
     pub const USER: Self = Self(0);
     /// User data with the ATM-user-to-ATM-user bit set: for AAL5 the last cell of a message.
     pub const USER_LAST: Self = Self(0b001);
@@ -83,7 +83,7 @@ pub struct Header {
     pub flow_control: u8,
     /// The virtual channel.
     pub channel: Channel,
-    /// What the payload is.
+    /// The type of the payload.
     pub payload_type: PayloadType,
     /// CLP: the network drops this cell before others.
     pub is_low_priority: bool,

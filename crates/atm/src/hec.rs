@@ -1,4 +1,4 @@
-//! Header error control (I.432): the fifth octet of a cell, and what a receiver does with it.
+//! Header error control (I.432): the fifth octet of a cell, and its use by a receiver.
 //!
 //! The octet is the CRC-8 of the four before it, generator x^8+x^2+x+1, with 0x55 added. The forty
 //! single-bit errors give forty different syndromes, and none of the 780 two-bit errors gives one of
@@ -22,7 +22,7 @@ pub fn of_header(header: u32) -> u8 {
     CRC.checksum(&header.to_be_bytes())
 }
 
-/// What the HEC of a header differs by from the one it carries; 0 when they agree.
+/// The difference between the HEC of a header and the one it carries; 0 when they agree.
 pub fn syndrome(octets: &[u8; HEADER_BYTES]) -> u8 {
     let [first, second, third, fourth, hec] = *octets;
     of_header(u32::from_be_bytes([first, second, third, fourth])) ^ hec
@@ -35,7 +35,7 @@ pub fn bit_in_error(syndrome: u8) -> Option<u8> {
     (bit != NO_BIT).then_some(bit)
 }
 
-/// What a receiver makes of the next bad header (I.432, HEC receiver modes).
+/// The mode of a receiver for the next bad header (I.432, HEC receiver modes).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Mode {
     /// A single-bit error is corrected, once.
@@ -45,12 +45,12 @@ pub enum Mode {
     Detection,
 }
 
-/// What a receiver made of one header.
+/// The verdict of a receiver on one header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     /// No error.
     Good,
-    /// This bit (0 to 39) was wrong and has been put right.
+    /// This bit (0 to 39) was wrong and has been corrected.
     Corrected(u8),
     /// The cell is not to be used.
     Discard,
@@ -68,7 +68,7 @@ impl Receiver {
         Self::default()
     }
 
-    /// What the next bad header will meet.
+    /// The mode for the next bad header.
     pub fn mode(&self) -> Mode {
         self.mode
     }

@@ -15,7 +15,7 @@ pub const HEADER_BYTES: usize = 4;
 /// Octets after the padding.
 pub const TRAILER_BYTES: usize = 4;
 
-/// The longest frame: what a reassembler must be able to hold.
+/// The longest frame: the necessary capacity of a reassembler.
 pub const FRAME_BYTES_MAX: usize = frame_bytes(PAYLOAD_BYTES_MAX);
 
 /// Octets of the frame around `payload_bytes`.
@@ -26,7 +26,7 @@ pub const fn frame_bytes(payload_bytes: usize) -> usize {
 /// Appends the frame around `payload` to `frame`.
 ///
 /// `tag` should differ from that of the message before. BASize is the length itself, as in message
-/// mode. Fails when the payload is longer than the length field can say.
+/// mode. Fails when the payload is longer than the length field allows.
 pub fn encode(payload: &[u8], tag: u8, frame: &mut Vec<u8>) -> Result<(), Error> {
     let octets = payload.len();
     let expected = "at most 65535";
@@ -47,9 +47,9 @@ pub fn encode(payload: &[u8], tag: u8, frame: &mut Vec<u8>) -> Result<(), Error>
 
 /// The payload of a frame.
 ///
-/// Fails when the frame is no multiple of 4, its tags differ, its length does not fit the octets
-/// between header and trailer, or BASize is below the length. CPI and AL are not looked at: only
-/// 0 is defined, and a receiver may not rely on it.
+/// Fails when the frame is no multiple of 4, its tags differ, its length does not fit its octets,
+/// or BASize is below the length. CPI and AL are not checked: only 0 is defined, and a receiver may
+/// not rely on it.
 pub fn decode(frame: &[u8]) -> Result<&[u8], Error> {
     let octets = frame.len();
     let length =

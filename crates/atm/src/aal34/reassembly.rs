@@ -1,8 +1,8 @@
 //! Cells back into messages.
 //!
-//! Each message is known by its channel and identifier. Its time begins with its first cell. What is
-//! not whole when its time is over is given up, or asked for again under [`Policy::Repair`]. Memory
-//! is bounded by [`Limits`]: so many messages, of so many octets each.
+//! Each message is known by its channel and identifier. Its time begins with its first cell. An
+//! incomplete message at the end of its time is given up, or requested again under
+//! [`Policy::Repair`]. Memory is bounded by [`Limits`]: so many messages, of so many octets each.
 //!
 //! A cell whose CRC is wrong is not used at all, for nothing in it can be relied on, its identifier
 //! included; its absence is then noticed as any other.
@@ -11,7 +11,7 @@ use super::sar::{CELL_DATA_BYTES, Format, LENGTH_ABORT, SarHeader, SarPdu, Segme
 use super::slot::{Dropped, Key, Missing, Reason, Slots};
 use crate::{Channel, PAYLOAD_BYTES, crc10};
 
-/// What becomes of a message that lacks a cell.
+/// The fate of a message that lacks a cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Policy {
     /// It is given up at once; the layer above asks for all of it again (Whateley).
@@ -22,12 +22,12 @@ pub enum Policy {
     /// timeout, so that late repetitions do nothing; within that time its identifier must not be
     /// used again. Cells must be numbered from 0, and messages have no more cells than numbers.
     Repair {
-        /// How often the timer asks.
+        /// The number of requests by the timer.
         asks_max: u8,
     },
 }
 
-/// How much is held, and for how long.
+/// The limits of memory and time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Messages in transit at once; a cell that begins one more is dropped and counted.
@@ -36,9 +36,9 @@ pub struct Limits {
     pub message_bytes_max: usize,
     /// From the first cell of a message, and under [`Policy::Repair`] from each ask, in nanoseconds.
     pub timeout_ns: u64,
-    /// What becomes of a message that lacks a cell.
+    /// The fate of a message that lacks a cell.
     pub policy: Policy,
-    /// Whether a cell with one wrong bit is put right by its CRC, instead of not being used.
+    /// Whether a cell with one wrong bit is corrected by its CRC, instead of not being used.
     pub corrects_bits: bool,
 }
 
@@ -55,14 +55,14 @@ impl Default for Limits {
     }
 }
 
-/// What has arrived and what became of it, in cells unless a name says messages.
+/// Counts of arrivals and their results, in cells unless a name says messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counters {
     /// All that arrived.
     pub cells: u64,
     /// Not used, for their CRC was wrong.
     pub bad_crc: u64,
-    /// Used after one bit was put right.
+    /// Used after one bit was corrected.
     pub corrected: u64,
     /// Not used, for no message of theirs was open: its first cell or one before was lost.
     pub strays: u64,
@@ -78,8 +78,8 @@ pub struct Counters {
     pub asks: u64,
 }
 
-/// What one cell led to. A cell that begins a message can give up the one before and, being single,
-/// deliver its own.
+/// The result of one cell. A cell that begins a message can give up the one before and, being
+/// single, deliver its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Outcome<'a> {
     /// A message given up.
@@ -90,7 +90,7 @@ pub struct Outcome<'a> {
     pub message: Option<(Key, &'a [u8])>,
 }
 
-/// What the passing of time led to.
+/// The result of a timeout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TimerEvent {
     /// A message given up.
@@ -119,7 +119,7 @@ pub(super) struct Arrival<'a> {
     pub length: usize,
 }
 
-/// What was found, by slot: the octets are borrowed last.
+/// The results by slot: the octets are borrowed last.
 #[derive(Default)]
 pub(super) struct Found {
     pub dropped: Option<Dropped>,
@@ -171,7 +171,7 @@ impl Reassembler {
         self.slots.next_deadline_ns()
     }
 
-    /// What is due at `now_ns`, the longest due first; to be called until nothing is.
+    /// The event due at `now_ns`, the oldest first; call it until it returns `None`.
     pub fn expire(&mut self, now_ns: u64) -> Option<TimerEvent> {
         while let Some(at) = self.slots.due(now_ns) {
             if self.slots.at(at).is_done {
@@ -184,7 +184,7 @@ impl Reassembler {
         None
     }
 
-    /// What has arrived so far, and what became of it.
+    /// The counts up to now.
     pub fn counters(&self) -> Counters {
         self.counters
     }
@@ -194,7 +194,7 @@ impl Reassembler {
         self.slots.open_messages()
     }
 
-    /// Octets reserved for messages: never above twice what [`Limits`] allow.
+    /// Octets reserved for messages: never above twice the limit of [`Limits`].
     pub fn capacity_bytes(&self) -> usize {
         self.slots.capacity_bytes()
     }
@@ -233,8 +233,8 @@ impl Reassembler {
         Outcome { dropped, missing, message: octets.map(|octets| (key, octets)) }
     }
 
-    /// The short way for what most cells are: the next one of the message that the last one was of.
-    /// `false` and nothing done for any other.
+    /// The short way for most cells: the next cell of the latest message. Returns `false` for any
+    /// other, without a change.
     #[inline]
     fn appends_next(&mut self, key: Key, header: SarHeader, pdu: &SarPdu<'_>) -> bool {
         let is_usual = header.segment_type == SegmentType::Continuation

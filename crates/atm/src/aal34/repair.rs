@@ -1,4 +1,4 @@
-//! Reassembly that keeps what has arrived and asks for the rest.
+//! Reassembly that keeps the received cells and asks for the rest.
 //!
 //! The number of a cell is its place in the message. A channel keeps the order of cells (I.361), so
 //! that a number that is passed over is a lost cell, to be asked for at once.
@@ -8,7 +8,7 @@ use super::sar::CELL_DATA_BYTES;
 use super::slot::{Missing, Reason, Slot};
 
 impl Reassembler {
-    /// Puts a cell in its place, whatever its number.
+    /// Puts a cell in its place, in any order.
     pub(super) fn place(&mut self, cell: &Arrival<'_>) -> Found {
         let is_misnumbered = cell.header.segment_type.is_first() != (cell.header.sequence == 0);
         let end = usize::from(cell.header.sequence) * CELL_DATA_BYTES + cell.length;
@@ -36,7 +36,7 @@ impl Reassembler {
         }
     }
 
-    /// Asks once more for what a message lacks; `None` when it may not ask again.
+    /// Asks once more for the missing cells of a message; `None` when it may not ask again.
     pub(super) fn ask_again(&mut self, at: usize, now_ns: u64) -> Option<Missing> {
         let Policy::Repair { asks_max } = self.limits.policy else { return None };
         let slot = self.slots.at(at);
@@ -68,7 +68,7 @@ impl Reassembler {
     }
 }
 
-/// How a cell relates to what has arrived under its name.
+/// The relation of a cell to earlier cells of its name.
 enum Relation {
     New,
     Repeated,

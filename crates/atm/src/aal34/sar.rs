@@ -1,4 +1,4 @@
-//! The SAR-PDU: what the 48 octets of one AAL3/4 cell mean (I.363 §4).
+//! The SAR-PDU: the 48 octets of one AAL3/4 cell (I.363 §4).
 //!
 //! ```text
 //! octets 0-1     ST 2 | SN 4 | MID 10     with one bit moved: ST 2 | SN 5 | MID 9
@@ -20,7 +20,7 @@ pub const TRAILER_OF_FULL_CELL: u16 = (CELL_DATA_BYTES as u16) << crc10::BITS;
 /// Octets before the data.
 const HEADER_BYTES: usize = 2;
 
-/// How many of fourteen bits number the cells, and how many name the message.
+/// The split of fourteen bits into the cell number and the message identifier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Format {
     /// I.363: 4 bits of sequence number, 10 of message identifier.
@@ -44,7 +44,7 @@ impl Format {
         1 << self.message_id_bits()
     }
 
-    /// Octets of a message of which no two cells share a number: 704 or 1,408.
+    /// Octets of a message without a repeated cell number: 704 or 1,408.
     pub const fn numbered_bytes(self) -> usize {
         self.sequence_numbers() as usize * CELL_DATA_BYTES
     }
@@ -54,7 +54,7 @@ impl Format {
         self.message_ids() / 2
     }
 
-    /// What is added to a SAR header to number the next cell: 0x400 or 0x200.
+    /// The increment of a SAR header from one cell to the next: 0x400 or 0x200.
     pub const fn sequence_step(self) -> u16 {
         1 << self.message_id_bits()
     }
@@ -72,7 +72,7 @@ impl Format {
     }
 }
 
-/// Where in its message a cell stands (ST).
+/// The place of a cell in its message (ST).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SegmentType {
     /// COM, 00: neither first nor last.
@@ -179,7 +179,7 @@ impl<'a> SarPdu<'a> {
         self.octets[HEADER_BYTES..].first_chunk().expect("44 octets and a trailer follow")
     }
 
-    /// Whether LI may stand in a cell of this type.
+    /// Whether LI is allowed in a cell of this type.
     ///
     /// I.363 §4.2.3: 44 in BOM and COM, multiples of 4 from 4 on in EOM and from 8 on in SSM. With
     /// the 5-bit sequence number there is no CPCS that pads to 4, so that 1 to 44 may end a message.

@@ -62,7 +62,7 @@ impl<'a> Segmentation<'a> {
         self
     }
 
-    /// How many cells there are, at least one.
+    /// The number of cells, at least one.
     pub fn cells(&self) -> usize {
         cells_for(self.message.len())
     }
@@ -84,7 +84,7 @@ impl<'a> Segmentation<'a> {
         true
     }
 
-    /// Writes all cells to the front of `cells` and returns how many there are.
+    /// Writes all cells to the front of `cells` and returns their number.
     ///
     /// Fails, with nothing written, when `cells` is too short.
     pub fn write(&self, cells: &mut [Cell]) -> Result<usize, Error> {
@@ -126,7 +126,7 @@ impl<'a> Segmentation<'a> {
             (false, true) => SegmentType::End,
             (false, false) => SegmentType::Continuation,
         };
-        // Modulo 16 or 32 by masking, so that what overflows does not reach ST.
+        // Modulo 16 or 32 by masking, so that an overflow does not reach ST.
         let sequence = (at as u16 + u16::from(self.first_sequence))
             & (self.format.sequence_numbers() as u16 - 1);
         self.sar_header | segment_type.bits() << 14 | (sequence * self.format.sequence_step())

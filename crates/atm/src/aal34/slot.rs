@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use crate::Channel;
 
-/// What names a message among those in transit.
+/// The name of a message among those in transit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Key {
     /// The virtual channel.
@@ -14,14 +14,14 @@ pub struct Key {
     pub message_id: u16,
 }
 
-/// Why a message, or what there was of it, is not delivered.
+/// The reason why a message, or a part of it, is not delivered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reason {
     /// A cell is missing: the number after the last one did not follow.
     Gap,
     /// Another message with the same identifier began before this one ended.
     Overtaken,
-    /// LI may not stand in a cell of that type (see [`SarPdu::is_length_legal`]).
+    /// LI is not allowed in a cell of that type (see [`SarPdu::is_length_legal`]).
     ///
     /// [`SarPdu::is_length_legal`]: super::SarPdu::is_length_legal
     Length,
@@ -49,7 +49,7 @@ pub struct Dropped {
 pub struct Missing {
     /// The message.
     pub key: Key,
-    /// Bit `n` stands for the cell numbered `n`.
+    /// Bit `n` represents the cell numbered `n`.
     pub cells: u32,
     /// The end is not known: every cell from this number on is missing, too.
     pub all_from: Option<u8>,
@@ -67,7 +67,7 @@ pub(super) struct Slot {
     pub received: u32,
     /// Number of the last cell once it is known, where cells are repaired.
     pub last: Option<u8>,
-    /// How often the timer has asked for missing cells.
+    /// The number of the timer's requests for missing cells.
     pub asks: u8,
     /// Delivered; kept so that late repetitions are known as such.
     pub is_done: bool,
@@ -81,9 +81,9 @@ pub(super) struct Slot {
 
 /// All of them.
 ///
-/// A message whose cells come one after the other is only ever the latest: it is entered among the
-/// names when a cell of another comes between. Deadlines are a list through the slots, for each new
-/// one is the last of all: time does not run backwards and the timeout is always the same.
+/// A message with consecutive cells is only ever the latest: it is entered among the names when a
+/// cell of another arrives in between. Deadlines are a list through the slots, for each new one is
+/// the last of all: time does not run backwards and the timeout is always the same.
 #[derive(Debug, Default)]
 pub(super) struct Slots {
     slots: Vec<Slot>,

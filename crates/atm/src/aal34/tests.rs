@@ -1,8 +1,8 @@
-//! Both ends of AAL3/4 together: cells of a script in, what is delivered as one line of text.
+//! Both ends of AAL3/4 together: a script of cells in, the deliveries as one line of text.
 //!
 //! A script is a row of words, each one cell that arrives 1,000 ns after the one before: `7.0` is
 //! cell 0 of message 7; `7.1!` has two wrong bits, `7.1~` one; a time as `5ms` lets the clock run to
-//! it. Messages are numbered octets; message 7 has as many as `bytes` says.
+//! it. Messages are numbered octets; `bytes` gives the length of message 7.
 
 use proptest::prelude::*;
 
@@ -231,8 +231,8 @@ proptest! {
         prop_assert_eq!(end.open_messages(), 0);
     }
 
-    /// Cells of several messages are lost at random; what is missing is sent again, and that too may
-    /// be lost. Each message that had one cell arrive is delivered once, right, or given up.
+    /// Cells of several messages are lost at random; missing cells are sent again, and may be lost
+    /// again. Each message that had one cell arrive is delivered once, right, or given up.
     #[test]
     fn repair_delivers_once_or_gives_up(
         lost in prop::collection::vec(prop::bool::weighted(0.3), 400), bytes in 1usize..1408,

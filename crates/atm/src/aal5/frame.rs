@@ -16,7 +16,7 @@ pub const fn frame_bytes(payload_bytes: usize) -> usize {
     (payload_bytes + TRAILER_BYTES).next_multiple_of(PAYLOAD_BYTES)
 }
 
-/// What a frame carries.
+/// The contents of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Frame<'a> {
     /// The message.
@@ -44,8 +44,8 @@ impl<'a> Frame<'a> {
     }
 }
 
-/// Appends the frame to `octets`. An empty payload makes a frame that says that a message was given
-/// up. Fails when the payload is longer than the length field can say.
+/// Appends the frame to `octets`. A frame with an empty payload means that a message was given up.
+/// Fails when the payload is longer than the length field allows.
 pub fn encode(frame: &Frame<'_>, octets: &mut Vec<u8>) -> Result<(), Error> {
     let trailer = frame.trailer()?;
     let begin = octets.len();
@@ -61,9 +61,9 @@ pub fn encode(frame: &Frame<'_>, octets: &mut Vec<u8>) -> Result<(), Error> {
 
 /// Reads a frame.
 ///
-/// Fails when its length is no multiple of 48 from 48 on, when its CRC is wrong, when its length
-/// field is 0 (the sender gave it up) or does not leave 0 to 47 octets of padding. The content of
-/// the padding is not looked at.
+/// Fails when its length is no multiple of 48 from 48 on, or its CRC is wrong. Fails when its
+/// length field is 0 (the sender gave it up) or leaves more than 47 octets of padding, or fewer
+/// than 0. The padding is not checked.
 pub fn decode(octets: &[u8]) -> Result<Frame<'_>, Error> {
     let bad_length = Error::Length {
         what: "AAL5 frame",

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::frame::{FRAME_BYTES_MAX, Frame, decode};
 use crate::{Channel, Error, Header, PAYLOAD_BYTES};
 
-/// How much is held, and for how long.
+/// The limits of memory and time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Channels with a message in transit at once; a cell that begins one more is not used.
@@ -31,7 +31,7 @@ pub enum Reason {
     /// No cell marked as the last arrived within the longest frame; cells until the next such are
     /// passed over.
     TooLong,
-    /// The last cell did not come in time.
+    /// The last cell did not arrive in time.
     Timeout,
 }
 
@@ -46,7 +46,7 @@ pub struct Dropped {
     pub octets: usize,
 }
 
-/// What has arrived and what became of it, in cells unless a name says messages.
+/// Counts of arrivals and their results, in cells unless a name says messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counters {
     /// All that arrived.
@@ -63,7 +63,7 @@ pub struct Counters {
     pub messages_dropped: u64,
 }
 
-/// What one cell led to.
+/// The result of one cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome<'a> {
     /// Nothing yet.
@@ -169,7 +169,7 @@ impl Reassembler {
         }
     }
 
-    /// What has arrived so far, and what became of it.
+    /// The counts up to now.
     pub fn counters(&self) -> Counters {
         self.counters
     }
@@ -219,7 +219,7 @@ impl Reassembler {
         }
     }
 
-    /// Moves the latest message to `done`; says whether it had been given up before.
+    /// Moves the latest message to `done`; returns whether it had been given up before.
     fn close_latest(&mut self) -> bool {
         let Some((channel, open)) = self.latest.take() else { return true };
         self.deadlines.remove(&(open.deadline_ns, channel));
@@ -247,7 +247,7 @@ mod tests {
         Segmentation::new(&Frame::of_payload(&payload), &header).expect("short").to_cells()
     }
 
-    /// One line for what the cells, 1,000 ns apart, led to.
+    /// One line for the results of the cells, 1,000 ns apart.
     fn run(limits: Limits, cells: &[Cell]) -> String {
         let mut end = Reassembler::new(limits);
         let mut seen = Vec::new();

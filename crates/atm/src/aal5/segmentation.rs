@@ -30,12 +30,12 @@ impl<'a> Segmentation<'a> {
         Ok(Self { payload, trailer, header: sealed(word), header_of_last: sealed(word | LAST) })
     }
 
-    /// How many cells there are, at least one.
+    /// The number of cells, at least one.
     pub fn cells(&self) -> usize {
         frame_bytes(self.payload.len()) / PAYLOAD_BYTES
     }
 
-    /// Writes all cells to the front of `cells` and returns how many there are.
+    /// Writes all cells to the front of `cells` and returns their number.
     ///
     /// Fails, with nothing written, when `cells` is too short.
     pub fn write(&self, cells: &mut [Cell]) -> Result<usize, Error> {

@@ -37,8 +37,8 @@ impl<W: Write> Erf<W> {
     /// Writes a frame as [`aal5::encode`](crate::aal5::encode) makes it, with the header of one of
     /// its cells.
     ///
-    /// Fails as the writer does, when the header does not fit a UNI, or when the record is longer
-    /// than its length field can say: then the frame is over 65,515 octets.
+    /// Fails as the writer does, when the header does not fit a UNI, or when the record is too long
+    /// for its length field: then the frame is over 65,515 octets.
     pub fn frame(
         &mut self,
         at_ns: u64,
@@ -55,7 +55,7 @@ impl<W: Write> Erf<W> {
         self.record(at_ns, direction, TYPE_CELL, cell.header_word(), cell.payload())
     }
 
-    /// Ends the file and returns what it was written to. Fails when that does not take the rest.
+    /// Ends the file and returns its writer. Fails when that does not take the rest.
     pub fn finish(self) -> io::Result<W> {
         self.file.finish()
     }
@@ -75,7 +75,7 @@ impl<W: Write> Erf<W> {
             || invalid(Error::Length { what: "ERF frame", octets: octets.len(), expected });
         let record_length = u16::try_from(record_bytes).map_err(|_| too_long())?;
         let wire_length = record_length - RECORD_HEADER_BYTES as u16;
-        // The low two flag bits are the port, which tells the directions apart.
+        // The low two flag bits are the port, which distinguishes the directions.
         let port = match direction {
             Direction::Received => 0,
             Direction::Sent => 1,

@@ -1,6 +1,6 @@
 //! Cells and messages in files that packet analysers read.
 //!
-//! | what | format | what tshark makes of it |
+//! | data | format | fields in tshark |
 //! |---|---|---|
 //! | whole AAL5 frames | [`Erf`], a pcap file | header fields, length, CRC-32 judged, LLC/SNAP and above |
 //! | AAL5 messages | [`SunAtm`], a pcap file that tcpdump reads, too | LLC/SNAP and above |

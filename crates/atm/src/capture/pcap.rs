@@ -5,7 +5,7 @@ use std::io::{self, Write};
 /// Octets of one record that a reader must be ready for.
 const RECORD_BYTES_MAX: u32 = 262_144;
 
-/// Says that fractions of seconds are nanoseconds, and by its order how numbers are stored.
+/// Marks fractions of seconds as nanoseconds, and shows the byte order of numbers.
 const MAGIC: u32 = 0xa1b2_3c4d;
 
 #[derive(Debug)]
@@ -24,7 +24,7 @@ impl<W: Write> Pcap<W> {
         Ok(Self { out })
     }
 
-    /// Writes a record whose octets come in several parts.
+    /// Writes a record whose octets are in several parts.
     ///
     /// Fails as the writer does, or when the record is longer than readers take.
     pub fn record(&mut self, at_ns: u64, parts: &[&[u8]]) -> io::Result<()> {

@@ -97,7 +97,7 @@ impl<W: Write> Sniffer<W> {
         self.record(RECORD_CELL, &record)
     }
 
-    /// Ends the file and returns what it was written to. Fails when that does not take the rest.
+    /// Ends the file and returns its writer. Fails when that does not take the rest.
     pub fn finish(mut self) -> io::Result<W> {
         self.record(RECORD_END, &[])?;
         self.out.flush()?;

@@ -45,7 +45,7 @@ impl<W: Write> SunAtm<W> {
         self.file.record(at_ns, &[&[sent | LLC, vpi, high, low], message])
     }
 
-    /// Ends the file and returns what it was written to. Fails when that does not take the rest.
+    /// Ends the file and returns its writer. Fails when that does not take the rest.
     pub fn finish(self) -> io::Result<W> {
         self.file.finish()
     }

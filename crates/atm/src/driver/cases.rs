@@ -1,4 +1,4 @@
-//! The last cell of a message by how full it is: Whateley's large case statement, as a table.
+//! The last cell of a message by its length: Whateley's large case statement, as a table.
 
 use crate::aal34::CELL_DATA_BYTES;
 use crate::crc10;
@@ -6,7 +6,7 @@ use crate::crc10;
 /// Words of data in a full cell.
 pub(super) const DATA_WORDS: usize = CELL_DATA_BYTES / 4;
 
-/// How a cell with so many octets is written.
+/// The way to write a cell with so many octets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct FillCase {
     /// Whole words of the message.
@@ -26,7 +26,7 @@ pub(super) static CASES: [FillCase; CELL_DATA_BYTES + 1] = cases();
 pub(super) const FULL_TRAILER: u32 = trailer(CELL_DATA_BYTES);
 
 const fn trailer(octets: usize) -> u32 {
-    // LI stands above the CRC in the upper half of the word.
+    // LI is above the CRC in the upper half of the word.
     (octets as u32) << (16 + crc10::BITS)
 }
 

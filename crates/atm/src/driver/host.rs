@@ -3,7 +3,7 @@
 use super::work::{Costs, Work, WorkCounts};
 use crate::tca100::{BusError, CYCLE_NS, Tca100};
 
-/// What a driver needs of a machine. Each access is also a unit of [`Work`], named by `work`.
+/// The machine that a driver needs. Each access is also a unit of [`Work`], named by `work`.
 pub trait Host {
     /// The machine's time, in nanoseconds.
     fn now_ns(&self) -> u64;
@@ -38,7 +38,7 @@ pub struct CountingHost {
 }
 
 impl CountingHost {
-    /// A machine on which work costs what the table says.
+    /// A machine with the costs of this table.
     pub fn new(card: Tca100, costs: Costs) -> Self {
         Self { card, costs, ..Self::default() }
     }

@@ -3,8 +3,8 @@
 //! [`Sender`] copies and segments in one pass, with headers that were prepared before and a path of
 //! its own for messages of two cells; [`Receiver`] polls, drains and reassembles. Both work through
 //! a [`Host`], which makes each access and counts it by [kind](Work): a model of a machine charges
-//! each kind what it costs there. [`CountingHost`] does so from a table; [`Reordering`] puts a write
-//! buffer in front of a host, to show what the driver's flushes are for.
+//! each kind its cost there. [`CountingHost`] does so from a table; [`Reordering`] puts a write
+//! buffer in front of a host, to show the purpose of the driver's flushes.
 
 mod cases;
 mod host;

@@ -19,14 +19,14 @@ pub enum Delivery<'a> {
     Missing(Missing),
 }
 
-/// What became of cells that did not reach reassembly.
+/// Counts of cells that did not reach reassembly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ReceiverCounters {
     /// Of a channel that was not asked for; discarded by a byte written.
     pub unwanted: u64,
-    /// With a header that could not be put right; discarded by a byte written.
+    /// With a header that could not be corrected; discarded by a byte written.
     pub bad_header: u64,
-    /// With one wrong bit in the header, put right by the card's syndrome.
+    /// With one wrong bit in the header, corrected by the card's syndrome.
     pub corrected_header: u64,
     /// Without 53 octets.
     pub misframed: u64,
@@ -34,8 +34,8 @@ pub struct ReceiverCounters {
 
 /// A driver's receiving half.
 ///
-/// It polls, as Whateley's did: one register read, then as many cells as that said. Header errors
-/// are put right by the card's syndrome when [`Limits::corrects_bits`] says so.
+/// It polls, as Whateley's did: one read of the count register, then so many cells. The card's
+/// syndrome corrects header errors when [`Limits::corrects_bits`] is set.
 #[derive(Debug)]
 pub struct Receiver {
     channels: Vec<Channel>,
@@ -52,8 +52,8 @@ impl Receiver {
         Self { channels, corrects_bits, reassembler, counters: ReceiverCounters::default() }
     }
 
-    /// Drains the cells that wait now, then gives up or asks for what is overdue; returns how many
-    /// cells there were. Fails on a bus error.
+    /// Drains the cells that wait now, then gives up or asks for overdue messages; returns the
+    /// number of cells. Fails on a bus error.
     pub fn poll(
         &mut self,
         host: &mut impl Host,
@@ -74,7 +74,7 @@ impl Receiver {
         Ok(cells)
     }
 
-    /// What became of cells that did not reach reassembly.
+    /// Counts of cells that did not reach reassembly.
     pub fn counters(&self) -> ReceiverCounters {
         self.counters
     }
@@ -109,7 +109,7 @@ impl Receiver {
         Ok(Some((channel, words)))
     }
 
-    /// The channel of a cell, if it is one to take; its header put right when that may be done.
+    /// The channel of a cell, if it is one to take; its header is corrected when that is allowed.
     fn wanted_channel(&mut self, mut header: u32, second_word: u32) -> Option<Channel> {
         // Pad1: 0 when the HEC is right, else the syndrome of the error.
         let [_, syndrome, ..] = second_word.to_be_bytes();

@@ -1,8 +1,8 @@
 //! A write buffer as DECstations have one, between a driver and its card.
 //!
-//! It completes a write to an address before the next access to that address, and promises nothing
-//! of different addresses (Whateley). This one uses that freedom as badly as it can: what was stored last
-//! leaves first, so that a driver that works behind it flushes wherever it has to.
+//! It completes a write to an address before the next access to that address, and promises nothing of
+//! different addresses (Whateley). This one uses that freedom as badly as it can: the latest write leaves
+//! first, so that a driver that works behind it flushes wherever it has to.
 
 use super::host::Host;
 use super::work::Work;

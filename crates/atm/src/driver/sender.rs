@@ -47,7 +47,7 @@ impl Sender {
         Self { is_flushing: false, ..self }
     }
 
-    /// Sends a message, and returns how many cells it took.
+    /// Sends a message, and returns the number of its cells.
     ///
     /// Fails when it is empty, longer than the sequence number can count (704 or 1,408 octets), or
     /// its identifier does not fit; and on a bus error, which leaves a cell half written.

@@ -31,7 +31,7 @@ fn receiver(limits: Limits) -> Receiver {
     Receiver::new(FORMAT, limits, vec![CHANNEL])
 }
 
-/// What sending one message takes on an idle card.
+/// The work of sending one message on an idle card.
 fn counts(octets: usize) -> WorkCounts {
     let mut host = host(Costs::default());
     sender().send(&mut host, 1, &message(octets)).expect("a legal message");
@@ -68,7 +68,7 @@ fn next_sent(from: &mut CountingHost) -> Option<LineCell> {
     }
 }
 
-/// What the receiver makes of all that waits, as text; messages must be those of `message`.
+/// The receiver's deliveries of all waiting cells, as text; messages must be those of `message`.
 fn received(receiver: &mut Receiver, host: &mut CountingHost) -> String {
     let mut seen = Vec::new();
     let deliver = |delivery: Delivery<'_>| {
@@ -102,7 +102,7 @@ fn every_size_arrives_whole_and_in_as_few_cells_as_hold_it() {
     }
 }
 
-/// The card fills HEC and CRC in, so that what leaves is what the vectors hold.
+/// The card fills HEC and CRC in, so that the cells sent are those of the vectors.
 #[test]
 fn cells_of_the_vectors_leave_the_card() {
     let mut cells: Vec<(String, u16, Cell)> = Vec::new();
@@ -168,7 +168,7 @@ fn words_copied_grow_by_the_message_and_all_others_by_the_cell() {
 }
 
 /// Whateley, Figure 4: the copy share of a packet with a header of 68 octets is a saw tooth of 44
-/// octets, lowest at 21 octets of data, whatever an access costs.
+/// octets. It is lowest at 21 octets of data, at any cost of an access.
 #[test]
 fn the_copy_share_is_a_saw_tooth_that_is_lowest_at_21_octets_of_data() {
     let mut costs = Costs::of_bus(225);

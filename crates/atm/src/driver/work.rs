@@ -1,12 +1,12 @@
-//! What a driver does, by kind, so that each can be counted and charged.
+//! The work of a driver, by kind, so that each can be counted and charged.
 
 use std::fmt;
 use std::ops::{Add, Index, IndexMut};
 
 /// One unit of work of a driver.
 ///
-/// Whateley's copy cost is what [`Work::is_copy`] says: moving the message's own octets. All else is
-/// his other cost: setting up, headers, trailers, filler, flushes.
+/// Whateley's copy cost is [`Work::is_copy`]: moving the message's own octets. All else is his other
+/// cost: setting up, headers, trailers, filler, flushes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Work {
@@ -18,7 +18,7 @@ pub enum Work {
     CellLoop,
     /// A sequence number stepped by an addition.
     SequenceStep,
-    /// The choice of the case for the last cell by how full it is.
+    /// The choice of the case for the last cell by its length.
     FillCase,
     /// The write buffer emptied.
     Flush,
@@ -52,7 +52,7 @@ pub enum Work {
     RegisterRead,
     /// Bus: a register written.
     RegisterWrite,
-    /// A cell received: its channel and errors looked at, its place found.
+    /// A cell received: the check of its channel and errors, the search for its place.
     CellCheck,
 }
 
@@ -119,11 +119,11 @@ impl Work {
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 struct ByWork([u64; Work::ALL.len()]);
 
-/// How often each kind of work was done.
+/// The number of units of each kind of work.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 pub struct WorkCounts(ByWork);
 
-/// What each kind of work costs, in nanoseconds, in addition to what the card itself makes an access wait.
+/// The cost of each kind of work, in nanoseconds, without the wait of an access for the card.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 pub struct Costs(ByWork);
 
@@ -138,7 +138,7 @@ impl WorkCounts {
         self.sum(|work| work.is_copy())
     }
 
-    /// What all of it costs, in nanoseconds: that of copying, and the rest.
+    /// The cost of all of it, in nanoseconds: that of copying, and the rest.
     pub fn cost_ns(&self, costs: &Costs) -> (u64, u64) {
         let cost = |is_copy: bool| {
             let kinds = Work::ALL.iter().filter(|work| work.is_copy() == is_copy);

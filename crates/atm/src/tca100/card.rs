@@ -16,14 +16,14 @@ const SENT_MAX: usize = 4096;
 /// Octets below which an arriving cell is dropped and not flagged (Whateley).
 const RECEIVED_BYTES_MIN: usize = 5;
 
-/// What a card is made as.
+/// The configuration of a card.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Config {
     /// Rate of the outgoing fibre.
     pub line_bits_per_s: u64,
     /// Meaning of Pad1.
     pub pad1: Pad1Polarity,
-    /// A tick of the receive timer, which no source tells.
+    /// A tick of the receive timer, which no source gives.
     pub timer_tick_ns: u64,
     /// Every so many writes that stall never end: the first cards held the bus now and then, which
     /// crashed the machine. 0 is a sound card.
@@ -67,7 +67,7 @@ pub struct Access {
     pub wait_cycles: u64,
 }
 
-/// What happened at the card, in cells or accesses.
+/// Counts of events at the card, in cells or accesses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counters {
     /// Cells sent, deformed ones included.
@@ -182,7 +182,7 @@ impl Tca100 {
         Ok(Access::default())
     }
 
-    /// Takes what arrives on the incoming fibre, its last bit at `now_ns`.
+    /// Takes octets of the incoming fibre, the last bit at `now_ns`.
     pub fn receive(&mut self, now_ns: u64, octets: &[u8]) {
         self.advance(now_ns);
         let is_off = self.control & control::RECEIVE_ENABLE == 0
@@ -235,7 +235,7 @@ impl Tca100 {
         self.status & self.control & status::INTERRUPTS != 0
     }
 
-    /// What has happened so far.
+    /// The counts up to now.
     pub fn counters(&self) -> Counters {
         self.counters
     }
@@ -289,7 +289,7 @@ impl Tca100 {
         }
     }
 
-    /// Stalls until the transmit queue has room for a word, and returns for how many cycles.
+    /// Stalls until the transmit queue has room for a word, and returns the number of cycles.
     fn wait_for_room(&mut self, offset: u32) -> Result<u64, BusError> {
         if !self.transmit.is_full() {
             return Ok(0);

@@ -1,4 +1,4 @@
-//! What travels on a fibre, and when the line is free.
+//! The octets on a fibre, and the time when the line is free.
 
 use crate::{CELL_BYTES, Cell};
 

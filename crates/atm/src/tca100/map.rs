@@ -1,4 +1,4 @@
-//! Where things stand in the card's 256 KB, and what the bits of its registers mean.
+//! The layout of the card's 256 KB, and the bits of its registers.
 //!
 //! Units by address bits 17 and 16, words of a queue by bits 5 to 2: Whateley, Tables 1 and 2.
 //! Registers and their bits: Mach.
@@ -28,7 +28,7 @@ pub const TRAILER: u32 = 0x34;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Register {
-    /// What has happened; writing keeps the bits that are one.
+    /// Events; writing keeps the bits that are one.
     Status = REGISTERS,
     /// Writing sets the control bits that are one.
     ControlSet = REGISTERS + 0x04,
@@ -38,7 +38,7 @@ pub enum Register {
     Control = REGISTERS + 0x0c,
     /// Ticks until the receive timer ends.
     ReceiveTimer = REGISTERS + 0x10,
-    /// What the timer starts from when the receive queue becomes non-empty; 0 leaves it off.
+    /// The start value of the timer when the receive queue becomes non-empty; 0 leaves it off.
     ReceiveTimerReload = REGISTERS + 0x18,
     /// Cells in the receive queue.
     ReceiveCount = REGISTERS + 0x20,
@@ -76,13 +76,13 @@ pub const COUNT_MASK: u32 = 0x3ff;
 
 /// Bits of the status register; the first four are also the control bits that let them interrupt.
 pub mod status {
-    /// As many cells have arrived as the comparator says.
+    /// As many cells have arrived as the comparator requires.
     pub const RECEIVE_COUNT: u32 = 0x001;
     /// The last cell of a message has arrived.
     pub const RECEIVE_END_OF_MESSAGE: u32 = 0x002;
     /// The receive timer has ended.
     pub const RECEIVE_TIMER: u32 = 0x004;
-    /// As few cells are left to send as the comparator says.
+    /// As few cells are left to send as the comparator requires.
     pub const TRANSMIT_COUNT: u32 = 0x008;
     /// An arriving cell was dropped: too short, or no room.
     pub const RECEIVE_CELL_LOST: u32 = 0x010;
@@ -104,7 +104,7 @@ pub mod control {
     pub const TRANSMIT_RESET: u32 = 0x200;
 }
 
-/// What a byte offset in the region leads to.
+/// The target of a byte offset in the region.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
     Prom(u32),

@@ -1,6 +1,6 @@
 //! The ID PROM, as the TURBOchannel specification lays it out for every card: one byte in each
-//! word, a test pattern, and names that a kernel looks a driver up by. What FORE wrote there is
-//! not known; the names are ours.
+//! word, a test pattern, and names that a kernel looks a driver up by. FORE's names are not known;
+//! these are ours.
 
 /// Byte offset of the width of the PROM in bytes.
 const WIDTH: u32 = 0x3e0;

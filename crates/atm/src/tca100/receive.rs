@@ -14,7 +14,7 @@ pub(super) struct ReceiveQueue {
 }
 
 impl ReceiveQueue {
-    /// Cells of which some word is left.
+    /// Cells with some word left.
     pub fn cells(&self) -> usize {
         self.cells.len()
     }
@@ -29,7 +29,7 @@ impl ReceiveQueue {
         has_room
     }
 
-    /// The next word, when that is what the address asks for; else `None`, and nothing changes.
+    /// The next word, when it is the addressed one; else `None`, and nothing changes.
     pub fn read(&mut self, place: QueueWord) -> Option<u32> {
         let expected = match self.read {
             0 => QueueWord::Header,
@@ -47,7 +47,7 @@ impl ReceiveQueue {
         Some(word)
     }
 
-    /// Discards what is left of the first cell; `false` in an empty queue.
+    /// Discards the rest of the first cell; `false` in an empty queue.
     pub fn discard(&mut self) -> bool {
         self.read = 0;
         self.cells.pop_front().is_some()

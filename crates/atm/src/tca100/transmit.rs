@@ -1,9 +1,9 @@
 //! The transmit queue and engine.
 //!
-//! Each word goes in with what its address said of it. A trailer releases all words before it; a
-//! header begins a new cell on the line, so that words in a wrong order leave as deformed cells:
-//! pieces that are too short, or one that is too long. The engine takes words evenly over the time
-//! that the cell needs on the line.
+//! Each word is queued with its address. A trailer releases all words before it; a header begins a
+//! new cell on the line, so that words in a wrong order leave as deformed cells: pieces that are
+//! too short, or one that is too long. The engine takes words evenly over the time that the cell
+//! needs on the line.
 
 use std::collections::VecDeque;
 
@@ -13,7 +13,7 @@ use super::words::{CELL_WORDS, PAD1_CRC, PAD1_HEC};
 use super::{LINE_BITS_PER_S, TRANSMIT_WORDS};
 use crate::{Cell, crc10, hec};
 
-/// What a bit of Pad1 that is one does to a CRC of a cell to be sent.
+/// The effect of a set bit of Pad1 on a CRC of a cell to be sent.
 ///
 /// The sources differ: Whateley writes that the bit is turned off for cells without the CRC, Mach's
 /// working driver writes zeros and counts on both CRCs.
@@ -35,11 +35,11 @@ impl Pad1Polarity {
     }
 }
 
-/// Words that were released together as one cell, or what should have been one.
+/// Words that were released together as one cell, well formed or not.
 #[derive(Debug)]
 struct Piece {
     words: Vec<u32>,
-    /// Whether its last word was a trailer, of which only half is sent.
+    /// Whether its last word was a trailer, which is sent only by half.
     has_trailer: bool,
     released_ns: u64,
 }
@@ -152,7 +152,7 @@ impl TransmitQueue {
         Some(LineCell::new(self.line.after_ns(0), &piece.octets(self.polarity)))
     }
 
-    /// Cuts what was written at its headers: each begins a cell on the line.
+    /// Cuts the written words at their headers: each begins a cell on the line.
     fn release(&mut self, now_ns: u64) {
         let partial = std::mem::take(&mut self.partial);
         self.released_words += partial.len();

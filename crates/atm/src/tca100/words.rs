@@ -1,4 +1,4 @@
-//! A cell as fourteen words (Whateley, Figure 2), and the two pads that stand in them.
+//! A cell as fourteen words (Whateley, Figure 2), and its two pads.
 //!
 //! ```text
 //! word 0       b0  b1   b2 b3     header, as a number
@@ -26,13 +26,13 @@ pub const PAD2_FRAMING_ERROR: u32 = 0x1;
 /// Pad2 of a cell received, in word 13: its HEC is wrong. 1 means wrong, as Mach has it.
 pub const PAD2_HEADER_ERROR: u32 = 0x2;
 
-/// Pad2 of a cell received, in word 13: its CRC-10 is wrong, which says nothing without AAL3/4.
+/// Pad2 of a cell received, in word 13: its CRC-10 is wrong, which has no meaning without AAL3/4.
 pub const PAD2_PAYLOAD_ERROR: u32 = 0x4;
 
 /// Where in word 13 the syndrome of the CRC-10 begins.
 pub const PAD2_SYNDROME_SHIFT: u32 = 6;
 
-/// A cell as the receive queue presents it: its octets and what is wrong with them.
+/// A cell as the receive queue presents it: its octets and its errors.
 ///
 /// A cell that is too short is filled up with zeros, one that is too long cut, and both are marked.
 pub fn of_received(octets: &[u8]) -> [u32; CELL_WORDS] {
@@ -65,7 +65,7 @@ pub fn of_cell(cell: &Cell) -> [u32; CELL_WORDS] {
     words
 }
 
-/// The cell in these words, whatever their pads say.
+/// The cell in these words, for any pads.
 pub fn to_cell(words: &[u32; CELL_WORDS]) -> Cell {
     let mut octets = [0; CELL_BYTES];
     octets[..4].copy_from_slice(&words[0].to_be_bytes());
@@ -79,7 +79,7 @@ pub fn to_cell(words: &[u32; CELL_WORDS]) -> Cell {
     Cell::from_octets(octets)
 }
 
-/// Whether a cell ends a message: ST is EOM or SSM. What the card itself goes by is not known.
+/// Whether a cell ends a message: ST is EOM or SSM. The card's own criterion is not known.
 pub fn ends_message(words: &[u32; CELL_WORDS]) -> bool {
     words[1] & 0x4000 != 0
 }
