@@ -5,16 +5,16 @@
 
 use std::fmt;
 
-/// What all names begin with; the user's id and a slash follow.
+/// The prefix of all names; the user's id and a slash follow.
 const PREFIX: &str = "sockscope.channel/";
 
-/// Longest name: what `sun_path` leaves (unix(7): 108 bytes) next to the prefix and a user id.
+/// Longest name: the rest of `sun_path` (unix(7): 108 bytes) after the prefix and a user id.
 pub const NAME_BYTES_MAX: usize = 64;
 
-/// Where one end of a channel is found: a name within a user.
+/// The address of one end of a channel: a name within a user.
 ///
-/// Two users may use the same name without meeting. That a name is held by the user whom it stands
-/// for is checked with the kernel during set-up, because anybody may take any abstract name.
+/// Two users may use the same name without meeting. Any user may take any abstract name, so set-up
+/// asks the kernel for the user that holds it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Address {
     uid: u32,
@@ -22,7 +22,7 @@ pub struct Address {
 }
 
 impl Address {
-    /// The address `name` of the user `uid`. Fails with what was expected.
+    /// The address `name` of the user `uid`. An error is the expected form.
     pub(crate) fn checked(uid: u32, name: &str) -> Result<Self, &'static str> {
         if name.is_empty() || name.len() > NAME_BYTES_MAX {
             return Err("a name of 1 to 64 bytes");

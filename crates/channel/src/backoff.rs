@@ -46,7 +46,7 @@ pub(crate) struct Backoff {
     polls_before_sleep: u32,
 }
 
-/// What to do after a poll that found nothing.
+/// The action after a poll that found nothing.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     /// Poll again at once.

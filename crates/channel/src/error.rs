@@ -27,10 +27,10 @@ pub enum Error {
     /// No receiver listens at the address.
     #[error("nobody listens at {address}")]
     NotThere {
-        /// Where somebody was expected.
+        /// The address without a listener.
         address: Address,
     },
-    /// Somebody listens already at the address.
+    /// Another process listens already at the address.
     #[error("{address} is taken")]
     Taken {
         /// The address.
@@ -46,29 +46,29 @@ pub enum Error {
     /// disconnect is reported once.
     #[error("{peer} is gone")]
     PeerGone {
-        /// Who.
+        /// The peer.
         peer: Peer,
     },
     /// The peer broke the protocol and was detached. Reported once.
     #[error("{peer} broke the protocol and was detached at message {position}: {what}")]
     Misbehaved {
-        /// Who.
+        /// The peer.
         peer: Peer,
-        /// What was found in place of what was expected.
+        /// The deviation from the protocol.
         what: &'static str,
         /// Number of the message concerned, from 0 on.
         position: u64,
     },
-    /// During set-up the other side sent what no peer of this version sends.
+    /// During set-up the other side sent a message that is not of this version.
     #[error("set-up: {what}")]
     BadSetup {
-        /// What was expected.
+        /// The expected message.
         what: &'static str,
     },
     /// A setting out of its range.
     #[error("setting out of range: {what}")]
     BadSetting {
-        /// What was expected.
+        /// The expected value.
         what: &'static str,
     },
     /// The system refused a call.
@@ -76,13 +76,13 @@ pub enum Error {
     System {
         /// Which call.
         call: &'static str,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
 }
 
 impl Error {
-    /// A setting is out of its range; `what` was expected.
+    /// A setting is out of its range; `what` is the expected value.
     pub(crate) fn setting(what: &'static str) -> Self {
         Self::BadSetting { what }
     }

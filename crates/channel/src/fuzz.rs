@@ -64,7 +64,7 @@ impl Slots {
     /// The next message's number and a copy of it, or `None`.
     ///
     /// # Errors
-    /// What the sender broke.
+    /// The rule that the sender broke.
     pub fn receive(&mut self) -> Result<Option<(u64, Vec<u8>)>, &'static str> {
         match self.reader.look() {
             Ok(Found::Nothing) => {

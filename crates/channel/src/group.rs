@@ -1,9 +1,9 @@
 //! Many to many: every member hears every other.
 //!
-//! There is no server in the middle. Member n holds the name `GROUP/n`; who joins takes the first name
-//! that is free, which the kernel gives to one process only and takes back when it ends, and then
-//! subscribes to all others. Each of them, hearing of a member that it does not hear yet, subscribes
-//! in return. So memory has one writer here too: a group of n has n segments.
+//! There is no server in the middle. Member n holds the name `GROUP/n`. A new member takes the first
+//! free name, which the kernel gives to one process only and takes back when it ends. It then
+//! subscribes to all others. Each of them, if it does not hear the new member yet, subscribes in
+//! return. So memory has one writer here too: a group of n has n segments.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -27,7 +27,7 @@ pub struct Group {
 
 impl Group {
     /// Joins the group `name` of this user, which has at most `members_max` members, a number that
-    /// all of them share. Returns when all who are there hear each other.
+    /// all of them share. Returns when all present members hear each other.
     ///
     /// # Errors
     /// `Taken` when there are as many members as there may be; `TimedOut` when some did not answer
@@ -72,7 +72,7 @@ impl Group {
     }
 }
 
-/// Whether everybody who is heard hears us.
+/// Whether each member that we hear hears us.
 fn is_met(duplex: &mut Duplex) -> bool {
     let heard = duplex.receiver.members_there();
     let hearing: Vec<_> = duplex.sender.peers().filter_map(|peer| peer.member).collect();
@@ -108,7 +108,7 @@ fn take_place(
     Err(Error::Taken { address: Address::new(name)? })
 }
 
-/// Whom a member hears, shared with the threads that subscribe.
+/// The members that a member hears, shared with the threads that subscribe.
 struct Circle {
     name: String,
     own: Member,
@@ -117,11 +117,11 @@ struct Circle {
     heard: Mutex<BTreeMap<u32, Heard>>,
 }
 
-/// How things stand with one other member.
+/// The state of one other member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Heard {
-    /// Somebody is just subscribing; `again` when the member called meanwhile, so that an attempt
-    /// that failed may have come too early.
+    /// A thread is just subscribing; `again` when the member called meanwhile, so that a failed
+    /// attempt may have been too early.
     Calling { again: bool },
     /// This incarnation is heard, or was until it ended.
     Incarnation(u64),
@@ -141,7 +141,7 @@ impl Circle {
             return;
         }
         let call = move || {
-            // Who is gone before it could be heard is not missed.
+            // A member that is gone before it could be heard is not missed.
             let _ = circle.call(number);
         };
         // Without threads left the member stays unheard, and its join fails with `TimedOut`.

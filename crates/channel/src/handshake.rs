@@ -11,13 +11,13 @@ use crate::settings::WhenFull;
 /// Bytes of either message.
 pub const SETUP_BYTES: usize = 48;
 
-/// How both begin.
+/// The first bytes of both.
 const MAGIC: [u8; 8] = *b"SKSCCHAN";
 
 /// Changes with the layout of set-up messages or segments.
 const VERSION: u16 = 1;
 
-/// What the caller is going to do.
+/// The role of the caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     /// It sends, and its descriptor is the data segment.
@@ -33,7 +33,7 @@ pub struct Offer {
     pub slots: u32,
     /// Bytes of each.
     pub slot_bytes: u32,
-    /// What happens when all are full.
+    /// The rule when all are full.
     pub when_full: WhenFull,
     /// Number of the first message that will be sent.
     pub next: u64,
@@ -42,7 +42,7 @@ pub struct Offer {
 /// First message, from the end that calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ConnectRequest {
-    /// What the caller is going to do.
+    /// The role of the caller.
     pub role: Role,
     /// The caller's slots; of no meaning when it receives.
     pub offer: Offer,
@@ -55,11 +55,11 @@ pub struct ConnectRequest {
 /// Answer, from the end that was called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ConnectReply {
-    /// The channel stands.
+    /// The channel is open.
     Accepted {
         /// The slots; of no meaning when the caller sends.
         offer: Offer,
-        /// As [`ConnectRequest::incarnation`], of who answers.
+        /// As [`ConnectRequest::incarnation`], of the end that answers.
         incarnation: u64,
     },
     /// There is no channel.
@@ -124,7 +124,7 @@ impl ConnectRequest {
     /// Reads the message.
     ///
     /// # Errors
-    /// What was expected where the bytes are no request of this version.
+    /// The expected form, where the bytes are no request of this version.
     pub fn decode(bytes: &[u8]) -> Result<Self, &'static str> {
         let (kind, bytes) = open(bytes)?;
         let role = match kind {
@@ -160,7 +160,7 @@ impl ConnectReply {
     /// Reads the message.
     ///
     /// # Errors
-    /// What was expected where the bytes are no reply of this version.
+    /// The expected form, where the bytes are no reply of this version.
     pub fn decode(bytes: &[u8]) -> Result<Self, &'static str> {
         let (kind, bytes) = open(bytes)?;
         match kind {

@@ -1,14 +1,14 @@
 //! Memory-based messaging between processes on Linux.
 //!
-//! A message is written into a slot of memory that both processes have mapped, and a signal on the
-//! slot tells the receiver, who reads it where it lies ("The Influence of Protocol Choice on Network
+//! A message is written into a slot of memory that both processes have mapped. A signal on the slot
+//! wakes the receiver, which reads it in place ("The Influence of Protocol Choice on Network
 //! Performance", chapter 4). The kernel gives memory and signals and knows nothing of messages.
 //!
 //! - [`Sender`] and [`Receiver`] are the two ends: one to one, one to many ([`Sender::bind`]), many to
 //!   one ([`Receiver::bind`]). Set-up happens with the first message.
 //! - [`Group`] is many to many; [`Duplex`] is both directions between two processes.
 //! - [`library`] has ordering, collision detection, and proxies for remote peers, as parts to pick.
-//! - What the two ends may rely on, and what a hostile peer can do, is in docs/reference/channel.md.
+//! - docs/reference/channel.md has the guarantees for both ends, and the powers of a hostile peer.
 //!
 //! Positions are 64-bit counts of messages, sizes bytes, times `CLOCK_MONOTONIC` nanoseconds.
 

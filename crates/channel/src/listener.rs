@@ -19,7 +19,7 @@ use crate::reject::RejectReason;
 use crate::settings::Trust;
 use crate::{memory, socket, wakeup};
 
-/// How long the thread waits for a caller's request. Other callers wait meanwhile.
+/// The thread's longest wait for a caller's request. Other callers wait meanwhile.
 const REQUEST_TIMEOUT: Duration = Duration::from_millis(250);
 
 /// Halves of new channels that their owner has not taken yet.

@@ -1,6 +1,6 @@
-//! How a caller makes an address from a name.
+//! The address of a name, for a caller.
 //!
-//! It stands apart from the address itself, which errors show: an error knows addresses, and no
+//! It is separate from the address itself, which errors show: an error knows addresses, and no
 //! address knows it.
 
 use crate::address::Address;

@@ -1,8 +1,8 @@
 //! Probe points of a channel: when a message passed which of the eight points, and its bytes.
 //!
 //! A channel passes points 1, 2, 7 and 8; the others belong to the kernel's network code, which it
-//! does not use. Times are `CLOCK_MONOTONIC` in nanoseconds, the clock of live records, so that both
-//! ends and the kernel's probes can stand in one trace. Without an observer no clock is read.
+//! does not use. Times are `CLOCK_MONOTONIC` in nanoseconds, the clock of live records, so that one
+//! trace can hold both ends and the kernel's probes. Without an observer no clock is read.
 
 use sockscope_record::{FlowId, Kind, Point, Record};
 
@@ -20,7 +20,7 @@ pub struct Event {
     pub peer: u32,
     /// Number of the message in the sender's stream, from 0 on.
     pub number: u64,
-    /// Bytes that the sender had sent before. As the sender says it: a receiver passes it on.
+    /// Bytes that the sender had sent before, as the sender reports them.
     pub offset: u64,
     /// Bytes of the message.
     pub len: u32,

@@ -1,4 +1,4 @@
-//! Who is at the other end of a channel, as the kernel says it.
+//! The peer at the other end of a channel, as the kernel identifies it.
 
 use std::fmt;
 

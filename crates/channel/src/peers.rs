@@ -17,7 +17,7 @@ pub(crate) trait Attached {
     fn peer(&self) -> Peer;
 }
 
-/// All peers of one end, of which each holds a place in the inbox while it is here.
+/// All peers of one end; each holds a place in the inbox while it is here.
 pub(crate) struct Peers<T> {
     pub here: Vec<T>,
     inbox: Arc<Inbox<T>>,

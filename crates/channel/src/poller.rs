@@ -35,14 +35,14 @@ impl Poller {
         self.set.as_fd()
     }
 
-    /// Sleeps until somebody is readable or the deadline is there, and says who, the first few of
-    /// them. May also wake for no reason.
+    /// Sleeps until a peer is readable or the deadline has passed; returns the first few readable
+    /// ones. May also wake for no reason.
     pub fn sleep(&self, until: Option<Instant>) -> Result<Vec<u64>, Error> {
         let left = until.map(|until| until.saturating_duration_since(Instant::now()));
         self.wait(left.and_then(|left| Timespec::try_from(left).ok()))
     }
 
-    /// Who is readable now, the first few of them.
+    /// The first few peers that are readable now.
     pub fn ready(&self) -> Result<Vec<u64>, Error> {
         self.wait(Some(Timespec::default()))
     }

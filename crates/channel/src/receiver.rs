@@ -22,14 +22,14 @@ pub(crate) use rx_ring::{Member, RxRing, call};
 /// The receiving end of channels.
 ///
 /// It is either bound to an address that senders [call](crate::Sender::to), or subscribes to senders
-/// that are [bound](crate::Sender::bind). Messages of one sender come in order; those of several
-/// senders are taken in turn, so that none of them can shut the others out.
+/// that are [bound](crate::Sender::bind). Messages of one sender are in order; those of several
+/// senders are taken in turn, so that no sender can shut the others out.
 pub struct Receiver<O = Unobserved> {
     settings: Settings,
     peers: Peers<RxRing>,
-    /// Which sender is looked at first.
+    /// The sender to check first.
     turn: usize,
-    /// Looks in vain by calls that do not wait.
+    /// Polls without a message by calls that do not wait.
     idle_looks: u32,
     spin_budget: SpinBudget,
     observer: O,
@@ -40,7 +40,7 @@ impl Receiver {
     /// A receiver of all senders that call `address`.
     ///
     /// # Errors
-    /// `BadSetting`; `Taken` when somebody listens there already; `System`.
+    /// `BadSetting`; `Taken` when another process listens there already; `System`.
     pub fn bind(address: &Address, settings: Settings) -> Result<Self, Error> {
         let mut receiver = Self::new(settings)?;
         let admit = rx_ring::admission(&receiver.settings, receiver.peers.inbox());
@@ -48,7 +48,7 @@ impl Receiver {
         Ok(receiver)
     }
 
-    /// A receiver of what the sender bound to `address` sends from now on.
+    /// A receiver of the messages that the sender bound to `address` sends from now on.
     ///
     /// # Errors
     /// `NotThere`, `Rejected`, `BadSetup`, `BadSetting`, `TimedOut`, `System`.
@@ -102,8 +102,8 @@ impl<O: Observer> Receiver<O> {
     ///
     /// # Errors
     /// `WouldBlock` and `TimedOut` when none arrived; `PeerGone` and `Misbehaved` once for each sender
-    /// that was detached, after what it had sent before. The others' messages are not touched by
-    /// that: receive again.
+    /// that was detached, after its earlier messages. The others' messages are not affected:
+    /// receive again.
     #[inline]
     pub fn receive(&mut self, wait: Wait) -> Result<Message<'_, O>, Error> {
         let found = match self.find()? {
@@ -194,10 +194,10 @@ struct Located {
 /// A message in its slot, read in place, which its sender cannot use again before this is dropped.
 ///
 /// The sender's process keeps its right to write there. A well-behaved one never does so before the
-/// slot is given back; what a hostile one does shows only as other bytes of its own message, from one
-/// read to the next: read a byte once, or copy it first, before it is checked and used. Number and
-/// length are copies and stand still. Of a sender that overwrites, the message is a copy, taken and
-/// checked to be whole when it was received.
+/// slot is given back. The writes of a hostile one only change its own message, from one read to the
+/// next: read a byte once, or copy it first, before it is checked and used. Number and length are
+/// copies and do not change. Of a sender that overwrites, the message is a copy, checked to be whole
+/// when it was received.
 pub struct Message<'a, O: Observer = Unobserved> {
     receiver: &'a mut Receiver<O>,
     found: Located,
@@ -219,7 +219,7 @@ impl<O: Observer> Message<'_, O> {
         self.found.number
     }
 
-    /// Who sent it.
+    /// The sender.
     pub fn from(&self) -> Peer {
         self.rx_ring().peer
     }

@@ -6,8 +6,8 @@
 //! Filling: payload, count of bytes before, then the signal word, with release order. Reading: the
 //! signal word with acquire order; when it names the awaited message the rest of the slot is there.
 //! In [`WhenFull::Wait`] a slot is filled again only after every reader has published that it is
-//! past it. In [`WhenFull::Overwrite`] the signal word says "busy" while a slot is written over, and
-//! a reader looks at the word again after it has copied.
+//! past it. In [`WhenFull::Overwrite`] the signal word is "busy" while a slot is overwritten, and a
+//! reader checks the word again after it has copied.
 
 use std::sync::atomic::{Ordering, fence};
 
@@ -64,7 +64,7 @@ impl RingWriter {
         self.next.saturating_sub(self.geometry.slots())
     }
 
-    /// Says how far the slowest reader is; without readers, nothing needs to be kept.
+    /// Sets the slowest reader's position; without readers, nothing needs to be kept.
     pub fn free(&mut self, slowest: Option<u64>) {
         if self.when_full == WhenFull::Wait {
             self.free_until = slowest.unwrap_or(self.next) + self.geometry.slots();
@@ -98,8 +98,8 @@ impl RingWriter {
     }
 }
 
-/// How far a reader says it is, which must lie between what it said before and `next`; else what is
-/// wrong with it. 0 says nothing: the reply may not have reached the reader yet.
+/// A reader's published progress, which must lie between its progress before and `next`; else the
+/// error. 0 has no meaning: the reply may not have reached the reader yet.
 pub(crate) fn progress_of(control: &PeerSegment, before: u64, next: u64) -> Result<u64, Broken> {
     let progress = control.load64(PROGRESS_AT, Ordering::Acquire);
     if progress == 0 {
@@ -114,11 +114,11 @@ pub(crate) fn progress_of(control: &PeerSegment, before: u64, next: u64) -> Resu
     Ok(progress)
 }
 
-/// How the other half broke the protocol.
+/// The violation of the protocol by the other half.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Broken(pub &'static str);
 
-/// What a reader finds in its next slot.
+/// The contents of a reader's next slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Found {
     /// Not filled yet.
@@ -129,7 +129,7 @@ pub(crate) enum Found {
         number: u64,
         /// Bytes of it.
         len: u32,
-        /// Bytes before it, as the sender says.
+        /// Bytes before it, as the sender reports them.
         offset: u64,
     },
 }
@@ -252,7 +252,7 @@ impl RingReader {
 
     /// Whether message `number` is still in its slot, whole: to be asked after a copy was made.
     pub fn is_still_there(&self, number: u64, len: u32) -> bool {
-        // All loads of the copy come before the look at the word.
+        // All loads of the copy precede the load of the word.
         fence(Ordering::Acquire);
         let word = self.data.load64(self.geometry.word_at(number), Ordering::Relaxed);
         word == SlotWord::filled(number, len).0
@@ -284,7 +284,7 @@ impl RingReader {
 
     /// The word on which to sleep, and the value that it has while nothing new was sent.
     pub fn futex(&self) -> (&std::sync::atomic::AtomicU32, u32) {
-        // The low half of the count is what the word holds.
+        // The word holds the low half of the count.
         (self.data.futex(PROGRESS_AT + LOW_HALF_AT), self.next as u32)
     }
 }
@@ -309,7 +309,7 @@ mod tests {
         writer.publish(message.len() as u32);
     }
 
-    /// The next message, or what is in its place.
+    /// The next message, or the state of its slot.
     fn read(reader: &mut RingReader) -> String {
         match reader.look() {
             Ok(Found::Nothing) => "nothing".into(),
@@ -411,7 +411,7 @@ mod tests {
         let start = u64::from(u32::MAX) - 2;
         (writer.next, writer.free_until) = (start, start + 4);
         (reader.next, reader.published) = (start, start);
-        // What the laps before would have left.
+        // The words of the laps before.
         for number in start - 4..start {
             let word = SlotWord::filled(number, 0).0;
             writer.segment.store64(writer.geometry.word_at(number), word, Ordering::Relaxed);
@@ -425,8 +425,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever a hostile sender has in its segment, a look stays within bounds: no panic, and
-        /// no length that the slot does not have.
+        /// For any words of a hostile sender in its segment, a look stays within bounds: no panic,
+        /// and no length that the slot does not have.
         #[test]
         fn scribbles_are_messages_nothing_or_broken(
             words in proptest::collection::vec((0_usize..530, any::<u64>()), 1..200),

@@ -32,7 +32,7 @@ pub struct Sender<O = Unobserved> {
     data: OwnedFd,
     settings: Settings,
     peers: Peers<TxRing>,
-    /// Whom to call when there is no receiver to send to.
+    /// The address to call when no receiver is connected.
     target: Option<Address>,
     order: Order,
     spin_budget: SpinBudget,
@@ -51,10 +51,10 @@ impl Sender {
     }
 
     /// A sender to all receivers that subscribe at `address`, each from the next message on. Without
-    /// any, what it sends goes nowhere.
+    /// any, messages are dropped.
     ///
     /// # Errors
-    /// As [`Sender::to`]; `Taken` when somebody listens there already.
+    /// As [`Sender::to`]; `Taken` when another process listens there already.
     pub fn bind(address: &Address, settings: Settings) -> Result<Self, Error> {
         Self::bind_as(address, settings, 0, |_| {})
     }
@@ -110,13 +110,13 @@ impl<O: Observer> Sender<O> {
         }
     }
 
-    /// Sends a copy of `message` and returns its number, from 0 on. The copy is the only one on the
-    /// way: the receiver reads it where it was written.
+    /// Sends a copy of `message` and returns its number, from 0 on. There is no further copy: the
+    /// receiver reads it in place.
     ///
     /// # Errors
     /// `TooLong`; `WouldBlock` and `TimedOut` when no slot became free; of a sender that calls its
-    /// receiver also what [`Sender::connect`] says, and `PeerGone` and `Misbehaved`, once each. The
-    /// message is then not sent, and the next one sets the channel up anew.
+    /// receiver also the errors of [`Sender::connect`], and `PeerGone` and `Misbehaved`, once each.
+    /// The message is then not sent, and the next one sets the channel up anew.
     #[inline]
     pub fn send(&mut self, message: &[u8], wait: Wait) -> Result<u64, Error> {
         let slot_bytes = self.ring.geometry().slot_bytes() as usize;
@@ -137,8 +137,8 @@ impl<O: Observer> Sender<O> {
         Ok(Slot { sender: self })
     }
 
-    /// Sets up a channel to the receiver bound to `address`, next to those that there are. It gets
-    /// what is sent from now on.
+    /// Sets up a channel to the receiver bound to `address`, in addition to existing ones. It gets
+    /// the messages from now on.
     ///
     /// # Errors
     /// `NotThere`, `Rejected`, `BadSetup`, `TimedOut`, `System`.
@@ -174,7 +174,7 @@ impl<O: Observer> Sender<O> {
         self.ring.next()
     }
 
-    /// Messages that every receiver has given back, as far as their published progress says.
+    /// Messages that every receiver has given back, by their published progress.
     pub fn read_by_all(&self) -> u64 {
         self.peers.here.iter().map(TxRing::latest_progress).min().unwrap_or(self.ring.next())
     }
@@ -229,7 +229,7 @@ pub struct Slot<'a, O: Observer = Unobserved> {
 }
 
 impl<O: Observer> Slot<'_, O> {
-    /// All bytes of the slot; they hold what an earlier message left there.
+    /// All bytes of the slot; they hold the rest of an earlier message.
     #[inline]
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         self.sender.ring.payload()

@@ -1,4 +1,4 @@
-//! Settings of an end of a channel: sizes, limits, how to wait.
+//! Settings of an end of a channel: sizes, limits, kinds of waits.
 
 use std::time::{Duration, Instant};
 
@@ -7,19 +7,19 @@ use crate::memory::Geometry;
 /// Sizes and limits of one end. All memory that the end may ever use follows from them.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// Slots of a sending end: a power of two, 2 to 2^20. Bounds what is under way.
+    /// Slots of a sending end: a power of two, 2 to 2^20. Bounds the messages under way.
     pub slots: u32,
     /// Bytes that a slot of a sending end holds, 1 to 2^28. A message is at most as long.
     pub slot_bytes: u32,
-    /// What a sending end does when its slots are full.
+    /// The rule of a sending end when its slots are full.
     pub when_full: WhenFull,
     /// Peers that an end takes at once, 1 to 1,024; more are rejected.
     pub peers_max: u32,
     /// Largest segment of a peer that a receiving end maps; a peer with a larger one is rejected.
     pub segment_bytes_max: u64,
-    /// Whom an end talks to.
+    /// The peers that an end accepts.
     pub trust: Trust,
-    /// How long set-up may take before it fails.
+    /// The longest time of a set-up before it fails.
     pub setup_timeout: Duration,
 }
 
@@ -40,7 +40,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Checks the ranges and gives the shape of a sending end's segment. Fails with what was expected.
+    /// Checks the ranges; returns the shape of a sending end's segment, or the expected value.
     pub(crate) fn geometry(&self) -> Result<Geometry, &'static str> {
         if !(1..=1_024).contains(&self.peers_max) {
             return Err("1 to 1,024 peers");
@@ -49,34 +49,34 @@ impl Settings {
     }
 }
 
-/// What a sending end does when a receiver has not yet read the slot that is next.
+/// The rule of a sending end when a receiver has not yet read the next slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WhenFull {
-    /// It waits, as its call says: nothing is lost, and the slowest receiver sets the pace.
+    /// It waits, as its call requires: nothing is lost, and the slowest receiver sets the pace.
     Wait,
-    /// It writes over the oldest message: it never waits, and each receiver counts what it lost.
+    /// It overwrites the oldest message: it never waits, and each receiver counts lost messages.
     Overwrite,
 }
 
-/// Whom an end talks to, by the user that the kernel names for the other side's socket.
+/// The peers that an end accepts, by the user that the kernel names for the other side's socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Trust {
     /// Processes of the same effective user, and of root.
     SameUser,
-    /// Everybody in the network namespace. Messages are then as trustworthy as their senders.
+    /// Every process in the network namespace. Messages are then as trustworthy as their senders.
     Anybody,
 }
 
-/// How a call waits for a message or for a free slot.
+/// The wait of a call for a message or for a free slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Wait {
-    /// By what means.
+    /// The means of the wait.
     pub by: Means,
-    /// How long, from the beginning of the call on; `None` for ever.
+    /// The longest wait, from the beginning of the call on; `None` for ever.
     pub timeout: Option<Duration>,
 }
 
-/// By what means a call waits.
+/// The means by which a call waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Means {
     /// Not at all.
@@ -105,7 +105,7 @@ impl Wait {
         Self { timeout: Some(timeout), ..self }
     }
 
-    /// When the wait ends; `None` for never, also where the time is beyond what `Instant` holds.
+    /// The end of the wait; `None` for never, also where the time is beyond the range of `Instant`.
     pub(crate) fn deadline(self) -> Option<Instant> {
         self.timeout.and_then(|timeout| Instant::now().checked_add(timeout))
     }

@@ -11,8 +11,8 @@ use crate::reject::RejectReason;
 use crate::settings::Settings;
 use crate::socket;
 
-/// How long a sleeper on signal words leaves its peers unchecked: they cannot wake it when they are
-/// killed.
+/// The longest time for which a sleeper on signal words leaves its peers unchecked: they cannot
+/// wake it when they are killed.
 const CHECK_AFTER: Duration = Duration::from_millis(50);
 
 /// A reply that accepts: the other side's offer and segment.
@@ -26,7 +26,7 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// Who answered.
+    /// The peer that answered.
     pub fn peer(&self, id: u32, member: Option<u32>) -> Peer {
         Peer { id, pid: self.pid, uid: self.uid, member }
     }
@@ -55,7 +55,7 @@ pub(crate) fn call(
     }
 }
 
-/// How long to sleep on signal words before the next check on the peers.
+/// The sleep on signal words until the next check of the peers.
 pub(crate) fn slice(until: Option<Instant>) -> Duration {
     let left = until.map(|until| until.saturating_duration_since(Instant::now()));
     left.map_or(CHECK_AFTER, |left| left.min(CHECK_AFTER))

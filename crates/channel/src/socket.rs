@@ -1,4 +1,4 @@
-//! Sockets over which channels are set up, and which tell that a peer is gone.
+//! Sockets that set channels up, and report that a peer is gone.
 //!
 //! A channel's socket is a Unix socket that keeps message bounds. It carries one message with a
 //! descriptor each way, then signals of one byte for sleepers that asked for them. Its hang-up is the
@@ -24,13 +24,13 @@ use crate::settings::Trust;
 /// Callers that wait while an end is busy with another one's set-up.
 const BACKLOG: i32 = 128;
 
-/// How long to wait for a name whose holder no longer listens.
+/// The longest wait for a name whose holder no longer listens.
 const NAME_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A socket that listens at `address`.
 ///
-/// A name outlives its listener for a moment when a process that was being started meanwhile had
-/// inherited the socket and has not yet got to its own program: such a name is waited for.
+/// A name outlives its listener for a moment when a new process has inherited the socket and not
+/// yet started its own program. The call waits for such a name.
 pub(crate) fn listen(address: &Address) -> Result<OwnedFd, Error> {
     let (socket, name) = (fresh()?, name_of(address)?);
     let deadline = Instant::now() + NAME_TIMEOUT;
@@ -48,7 +48,7 @@ pub(crate) fn listen(address: &Address) -> Result<OwnedFd, Error> {
     Ok(socket)
 }
 
-/// Whether somebody listens at `address`, as far as a call tells that says nothing.
+/// Whether a process listens at `address`, as far as a call without a message shows.
 fn is_answered(address: &Address) -> bool {
     !matches!(connect(address, Duration::from_millis(1)), Err(Error::NotThere { .. }))
 }
@@ -74,7 +74,7 @@ pub(crate) fn close(listener: &OwnedFd) {
     let _ = rustix::net::shutdown(listener, Shutdown::Both);
 }
 
-/// A socket connected to whoever listens at `address`.
+/// A socket connected to the process that listens at `address`.
 pub(crate) fn connect(address: &Address, timeout: Duration) -> Result<OwnedFd, Error> {
     let socket = fresh()?;
     limit(&socket, timeout)?;
@@ -86,7 +86,7 @@ pub(crate) fn connect(address: &Address, timeout: Duration) -> Result<OwnedFd, E
     }
 }
 
-/// Limits how long each set-up message over `socket` may take.
+/// Limits the time of each set-up message over `socket`.
 pub(crate) fn limit(socket: &OwnedFd, timeout: Duration) -> Result<(), Error> {
     for which in [sockopt::Timeout::Recv, sockopt::Timeout::Send] {
         // The kernel takes zero for "no limit".
@@ -96,7 +96,7 @@ pub(crate) fn limit(socket: &OwnedFd, timeout: Duration) -> Result<(), Error> {
     Ok(())
 }
 
-/// Process and user at the other end, as the kernel says; and whether `trust` admits them.
+/// Process and user at the other end, as the kernel reports them; and whether `trust` admits them.
 pub(crate) fn credentials(socket: &OwnedFd, trust: Trust) -> Result<(u32, u32, bool), Error> {
     let peer = sockopt::socket_peercred(socket).map_err(system("SO_PEERCRED"))?;
     // A process of another namespace has no number here.

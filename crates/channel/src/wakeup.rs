@@ -1,4 +1,4 @@
-//! Wake-ups: how one end asks for one, and how the other end gives it.
+//! Wake-ups: the request of one end, and the answer of the other.
 //!
 //! An end that is about to sleep writes its request word, then checks the ring once more. An end that
 //! makes progress publishes it, then reads the peer's request word. Between its two steps either side

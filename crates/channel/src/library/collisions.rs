@@ -1,16 +1,16 @@
-//! Collision detection: who writes what others write at the same time learns of it.
+//! Collision detection: a member learns of writes that others make at the same time.
 //!
-//! Memory only appears to be shared among the members of a many-to-many channel: each has its own
-//! copy, and two may write the same cell before either has seen the other's write. That is a
-//! collision. Members give cells versions in the manner of version vectors (Parker et al.,
-//! "Detection of Mutual Inconsistency in Distributed Systems", 1983), so that a collision is distinguished from
-//! a later write whatever order messages arrive in, and all members agree on which write stands.
+//! Memory only appears to be shared among the members of a many-to-many channel: each has its own copy, and two
+//! may write the same cell before either has seen the other's write. That is a collision. Members give cells
+//! versions in the manner of version vectors (Parker et al., "Detection of Mutual Inconsistency in Distributed
+//! Systems", 1983). So a collision is distinguished from a later write in any order of arrival, and all members
+//! agree on the write that stands.
 
 use std::collections::BTreeMap;
 
 use super::word_at;
 
-/// Most members that [`Versions`] can tell apart.
+/// Most members that [`Versions`] can distinguish.
 pub const MEMBERS_MAX: usize = 64;
 
 /// Finds writes to a cell that did not know of each other. Each message carries the header that the
@@ -22,18 +22,18 @@ pub trait Collisions {
     /// Writes the header of the next message, which writes cell `cell`.
     fn stamp(&mut self, cell: u64, header: &mut [u8]);
 
-    /// Says how a write that arrived stands to those seen before; its cell, and what it is.
+    /// Takes a write that arrived: its cell, and its relation to earlier writes.
     fn arrive(&mut self, header: &[u8]) -> (u64, Verdict);
 }
 
-/// How a write stands to those of the same cell that were seen before.
+/// The relation of a write to those of the same cell that were seen before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// It knew of all of them: it stands in their place.
+    /// It knew of all of them: it replaces them.
     Follows,
     /// It and the one that stood did not know of each other. It stands now; on all members alike.
     CollidedAndStands,
-    /// It and the one that stands did not know of each other, and that one goes on to stand.
+    /// It and the one that stands did not know of each other, and that one remains.
     CollidedAndFalls,
     /// One that was seen before knew of it: it is late, and falls.
     Late,
@@ -67,14 +67,14 @@ pub struct Versions {
     cells: BTreeMap<u64, Cell>,
 }
 
-/// What was seen of a cell.
+/// The known writes of a cell.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Cell {
     /// Writes of each member that are known, together.
     known: Vec<u64>,
-    /// What the write that stands knew, itself included.
+    /// The writes known to the standing one, itself included.
     standing: Vec<u64>,
-    /// Who wrote it.
+    /// The member that wrote it.
     writer: usize,
 }
 
@@ -119,8 +119,8 @@ fn covers(a: &[u64], b: &[u64]) -> bool {
     a.iter().zip(b).all(|(a, b)| a >= b)
 }
 
-/// Which of two writes that did not know of each other stands: that of the longer history, then that
-/// of the higher member. Any rule would do that all members share and that no later write undoes.
+/// Which of two writes stands that did not know of each other: that of the longer history, then that
+/// of the higher member. Any rule works that all members share and that no later write undoes.
 fn outranks(a: &[u64], a_writer: usize, b: &[u64], b_writer: usize) -> bool {
     let rank = |version: &[u64]| version.iter().map(|count| u128::from(*count)).sum::<u128>();
     (rank(a), a_writer) > (rank(b), b_writer)
@@ -157,7 +157,7 @@ impl Collisions for Versions {
         };
         let Some(cell) = self.cell(number) else { return (number, Verdict::Unknown) };
         let verdict = if covers(&version, &cell.standing) {
-            // The same write once more says nothing new.
+            // The same write once more is not new.
             if version == cell.standing { Verdict::Late } else { Verdict::Follows }
         } else if covers(&cell.standing, &version) {
             Verdict::Late
@@ -243,9 +243,9 @@ mod tests {
     }
 
     proptest! {
-        /// Members write and hear each other in any order. In the end, all having heard all, the
-        /// same write stands everywhere; and a write is called a collision exactly when neither it
-        /// nor the one that stood knew of the other.
+        /// Members write and receive in any order. In the end, with all writes received, the same
+        /// write stands everywhere; and a write is called a collision exactly when neither it nor
+        /// the one that stood knew of the other.
         #[test]
         fn all_members_end_with_the_same_write(
             steps in proptest::collection::vec((0_usize..3, any::<proptest::sample::Index>()), 1..30),

@@ -20,19 +20,19 @@ pub struct Endpoint<O, C> {
     order_bytes: usize,
 }
 
-/// What is known of a message in addition to its bytes.
+/// The properties of a message in addition to its bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Delivery {
     /// Which cell it writes; 0 where no part watches.
     pub cell: u64,
-    /// How it stands to other writes of the cell.
+    /// Its relation to other writes of the cell.
     pub verdict: Verdict,
     /// The channel that it arrived by; `None` when it was kept until its turn.
     pub from: Option<Peer>,
 }
 
 impl<O: Ordering, C: Collisions> Endpoint<O, C> {
-    /// Puts the parts on a channel. All who use the channel must have parts with the same headers.
+    /// Puts the parts on a channel. All users of the channel must have parts with the same headers.
     ///
     /// # Errors
     /// `BadSetting` when the parts' headers are no multiples of 8 bytes, or longer than 1,024.
@@ -95,12 +95,12 @@ impl<O: Ordering, C: Collisions> Endpoint<O, C> {
     fn receive_one(&mut self, to: &mut Vec<u8>, wait: Wait) -> Result<Option<Delivery>, Error> {
         let message = self.duplex.receiver.receive(wait)?;
         if message.len() < self.header_bytes {
-            // From somebody with other parts: no message of ours.
+            // The sender has other parts: no message of ours.
             return Ok(None);
         }
         let mut space = [0; HEADER_BYTES_MAX];
         let headers = &mut space[..self.header_bytes];
-        // The sender may change what is in the slot: headers are judged by this copy alone.
+        // The sender may change the slot: headers are judged by this copy alone.
         message.copy_to(headers);
         let (order, collision) = headers.split_at(self.order_bytes);
         let rest = |to: &mut Vec<u8>| {
@@ -122,7 +122,7 @@ impl<O: Ordering, C: Collisions> Endpoint<O, C> {
     }
 
     fn deliver_kept(&mut self, kept: &[u8], to: &mut Vec<u8>) -> Delivery {
-        // `keep` put the header there; a part that gives back something else gets what it deserves.
+        // `keep` put the header there; a part that returns other bytes gets a wrong result.
         let split = (self.header_bytes - self.order_bytes).min(kept.len());
         let (collision, payload) = kept.split_at(split);
         to.clear();

@@ -1,12 +1,12 @@
-//! How a proxy reaches its counterpart on another machine.
+//! The link of a proxy to its counterpart on another machine.
 
 use std::io::{self, ErrorKind};
 use std::net::UdpSocket;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
-/// A transport of packets to one counterpart. It may lose, repeat and mix them: what an application
-/// needs beyond that it picks as [parts](super) of its own, end to end.
+/// A transport of packets to one counterpart. It may lose, repeat and mix them: for stronger
+/// guarantees an application picks [parts](super) of its own, end to end.
 pub trait RemoteLink {
     /// Longest packet that can be sent.
     fn packet_bytes_max(&self) -> usize;
@@ -24,12 +24,12 @@ pub trait RemoteLink {
     /// As [`RemoteLink::send`].
     fn receive(&mut self, packet: &mut [u8]) -> io::Result<Option<usize>>;
 
-    /// What becomes readable when a packet arrives.
+    /// A descriptor that becomes readable when a packet arrives.
     fn descriptor(&self) -> BorrowedFd<'_>;
 
-    /// Does what is due, and says how soon it wants to be called again, for a transport that repeats
-    /// packets by timers. The proxy calls this before it asks for anything else. One that answers with a
-    /// time takes all that has arrived off its descriptor, also while the application takes nothing.
+    /// Carries out due work, and returns the time until the next call, for a transport that repeats
+    /// packets by timers. The proxy calls this before any other method. A link that returns a time takes
+    /// all arrivals off its descriptor, also while the application takes nothing.
     ///
     /// # Errors
     /// As [`RemoteLink::send`].
@@ -77,11 +77,11 @@ impl RemoteLink for DatagramLink {
     }
 }
 
-/// What a call on a link's socket gave; `None` for what passes by itself: nothing to do now, or a
+/// The result of a call on a link's socket; `None` for a temporary state: nothing to do now, or a
 /// counterpart that does not listen at the moment (a refused datagram is reported with a later call).
 ///
 /// # Errors
-/// Whatever does not pass.
+/// All other errors.
 pub fn passing<T>(result: io::Result<T>) -> io::Result<Option<T>> {
     match result {
         Ok(value) => Ok(Some(value)),

@@ -1,10 +1,10 @@
-//! The user-level network library: what a kernel's network code would do for an application, as parts
+//! The user-level network library: the work of a kernel's network code for an application, as parts
 //! that the application picks, leaves out or replaces.
 //!
 //! After "The Influence of Protocol Choice on Network Performance", chapter 4: channels between two
 //! processes, collision detection and ordering for those that need them, and drivers that stand in
-//! for remote peers and pack slots into packets of whatever format. Who needs none of it uses
-//! [`Sender`](crate::Sender) and [`Receiver`](crate::Receiver) alone and pays nothing.
+//! for remote peers and pack slots into packets of any format. Applications without these needs use
+//! [`Sender`](crate::Sender) and [`Receiver`](crate::Receiver) alone and pay nothing.
 //!
 //! | part | trait | in the box |
 //! |---|---|---|
@@ -14,7 +14,7 @@
 //! | transport of a proxy | [`RemoteLink`] | [`DatagramLink`] |
 //!
 //! [`Endpoint`] puts the first two on a channel, [`Proxy`] the other two between a channel and a remote
-//! peer. Parts never see shared memory, only copies that stand still.
+//! peer. Parts never see shared memory, only copies that do not change.
 
 mod collisions;
 mod endpoint;

@@ -15,26 +15,26 @@ pub trait Ordering {
     /// Writes the header of the next message that is sent.
     fn stamp(&mut self, header: &mut [u8]);
 
-    /// Says what to do with a message that arrived. For [`Arrival::Later`] the part keeps what
-    /// `message` makes.
+    /// Decides about a message that arrived. For [`Arrival::Later`] the part keeps the result of
+    /// `message`.
     fn arrive(&mut self, header: &[u8], message: &mut dyn FnMut() -> Vec<u8>) -> Arrival;
 
-    /// A kept message whose turn has come.
+    /// A kept message whose turn has arrived.
     fn release(&mut self) -> Option<Vec<u8>>;
 }
 
-/// What becomes of a message that arrived.
+/// The fate of a message that arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Arrival {
     /// It is delivered at once.
     Now,
-    /// It is kept until its turn has come.
+    /// It is kept until its turn.
     Later,
     /// It was there before, or its turn is over.
     Never,
 }
 
-/// Takes messages as they come.
+/// Takes messages as they arrive.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Unordered;
 
@@ -54,8 +54,8 @@ impl Ordering for Unordered {
     }
 }
 
-/// Delivers the messages of each stream in order and once. A message that is missing is given up
-/// when one arrives that is a whole window ahead of it; what is given up is counted.
+/// Delivers the messages of each stream in order and once. A missing message is given up and
+/// counted when one arrives that is a whole window ahead of it.
 #[derive(Debug)]
 pub struct InOrder {
     stream: u64,
@@ -63,7 +63,7 @@ pub struct InOrder {
     window: u64,
     streams_max: usize,
     arriving: BTreeMap<u64, Stream>,
-    /// Streams with kept messages whose turn may have come.
+    /// Streams with kept messages that may be next in turn.
     ripe: Vec<u64>,
     given_up: u64,
     repeated: u64,
@@ -117,8 +117,8 @@ impl InOrder {
 }
 
 impl Stream {
-    /// Gives up what is missing before `until`; how many messages that are. What is kept among them
-    /// is delivered all the same.
+    /// Gives up the missing messages before `until`; returns their number. Kept messages among them
+    /// are delivered all the same.
     fn give_up(&mut self, until: u64) -> u64 {
         if until <= self.next {
             return 0;
@@ -193,7 +193,7 @@ mod tests {
 
     use super::*;
 
-    /// What is delivered, and when, as messages of one stream arrive in this order.
+    /// The deliveries in order, as messages of one stream arrive in this order.
     fn deliver(window: u64, arrivals: &[u64]) -> (Vec<u64>, InOrder) {
         let mut part = InOrder::new(0, window, 4);
         let mut delivered = Vec::new();

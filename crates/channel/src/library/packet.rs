@@ -1,4 +1,4 @@
-//! What a message looks like in transit between two proxies.
+//! The form of a message in transit between two proxies.
 
 use std::ops::Range;
 
@@ -14,16 +14,16 @@ pub trait PacketFormat {
     /// Fills header and trailer of a packet whose payload is in its place.
     fn seal(&mut self, packet: &mut [u8]);
 
-    /// Where the payload of a packet that arrived lies.
+    /// The place of the payload in a packet that arrived.
     ///
     /// # Errors
-    /// What was expected, when the packet is damaged or of another format. It is then discarded.
+    /// The expected form, when the packet is damaged or of another format. It is then discarded.
     fn open(&mut self, packet: &[u8]) -> Result<Range<usize>, &'static str>;
 }
 
 /// Eight bytes of header, big-endian: "SKCH", the payload's length (16 bits, modulo 2^16) and the
-/// Internet checksum of the whole packet (RFC 1071), which finds what a transport without one lets
-/// through.
+/// Internet checksum of the whole packet (RFC 1071), which finds errors that a transport without
+/// one does not.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Checked;
 
@@ -39,7 +39,7 @@ impl PacketFormat for Checked {
     }
 
     fn seal(&mut self, packet: &mut [u8]) {
-        // Modulo 2^16, as the format says.
+        // Modulo 2^16, as the format requires.
         let len = (packet.len() - 8) as u16;
         packet[..4].copy_from_slice(&MAGIC);
         packet[4..6].copy_from_slice(&len.to_be_bytes());

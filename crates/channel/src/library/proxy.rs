@@ -1,9 +1,9 @@
 //! A stand-in for a remote peer: the application's channels end at it as at any local process.
 //!
-//! It receives at the address at which the remote peer would, packs each message into a packet and
-//! hands it to the [`RemoteLink`]; what arrives there it unpacks into a slot of the channel to the
-//! application. When the link is lost it ends, and the application notices what it would notice of a
-//! local peer. Memory: one packet each way, and the slots.
+//! It receives at the remote peer's address, packs each message into a packet and hands it to the
+//! [`RemoteLink`]; it unpacks arriving packets into slots of the channel to the application. When
+//! the link is lost it ends, as a local peer would end for the application. Memory: one packet each
+//! way, and the slots.
 
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ struct Packet {
     waiting: Option<usize>,
 }
 
-/// What a proxy has done so far, in messages.
+/// The counts of a proxy up to now, in messages.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ProxyCounts {
     /// Sent over the link.
@@ -51,7 +51,7 @@ pub struct ProxyCounts {
 }
 
 impl<L: RemoteLink, F: PacketFormat> Proxy<L, F> {
-    /// A proxy that sends over `link` what `from_local` receives, and the other way round.
+    /// A proxy that sends messages of `from_local` over `link`, and those of `link` to `to_local`.
     pub fn new(from_local: Receiver, to_local: Sender, link: L, format: F) -> Self {
         let bytes = vec![0; link.packet_bytes_max()];
         Self {
@@ -65,12 +65,12 @@ impl<L: RemoteLink, F: PacketFormat> Proxy<L, F> {
         }
     }
 
-    /// What was done so far.
+    /// The counts up to now.
     pub fn counts(&self) -> ProxyCounts {
         self.counts
     }
 
-    /// Moves what is there, both ways; sleeps before when there is nothing, at most for `timeout`.
+    /// Moves waiting messages, both ways; sleeps before when there are none, at most for `timeout`.
     /// To be called again and again.
     ///
     /// # Errors
@@ -104,7 +104,7 @@ impl<L: RemoteLink, F: PacketFormat> Proxy<L, F> {
         let message = match self.from_local.receive(Wait::NOT) {
             Ok(message) => message,
             Err(Error::WouldBlock) => return Ok(false),
-            // Local peers come and go; a hostile one was detached.
+            // Local peers connect and leave; a hostile one was detached.
             Err(Error::PeerGone { .. } | Error::Misbehaved { .. }) => return Ok(true),
             Err(error) => return Err(error),
         };
@@ -152,13 +152,13 @@ impl<L: RemoteLink, F: PacketFormat> Proxy<L, F> {
     fn deliver_waiting(&mut self) -> Result<bool, Error> {
         let Some(len) = self.incoming.waiting else { return Ok(true) };
         let packet = &self.incoming.bytes[..len.min(self.incoming.bytes.len())];
-        // The application may have gone and come again: what is for the new one is not for the old.
+        // A new application may have replaced the old one, which must not get its messages.
         self.to_local.attend();
         let payload = self.format.open(packet).ok().and_then(|range| packet.get(range));
         match payload.map(|payload| self.to_local.send(payload, Wait::NOT)) {
             Some(Ok(_)) => self.counts.delivered += 1,
             Some(Err(Error::WouldBlock)) => return Ok(false),
-            // Who was there is gone. The next attempt calls who is there now.
+            // The old peer is gone. The next attempt calls the current one.
             Some(Err(Error::PeerGone { .. } | Error::Misbehaved { .. })) => return Ok(true),
             None | Some(Err(Error::TooLong { .. })) => self.counts.discarded += 1,
             Some(Err(Error::System { call, source })) => {

@@ -23,7 +23,7 @@ pub(crate) fn sleep_on(words: &[(&AtomicU32, u32)], timeout: Duration) -> Result
     }
 }
 
-/// Wakes all who sleep on `word`, in any process.
+/// Wakes all sleepers on `word`, in any process.
 pub(crate) fn wake(word: &AtomicU32) {
     // Only a bad address can fail, and a reference is not one.
     let _ = futex::wake(word, Flags::empty(), i32::MAX as u32);

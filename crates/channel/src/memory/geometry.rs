@@ -30,7 +30,7 @@ impl Geometry {
     const SLOTS_MAX: u32 = 1 << 20;
     const SLOT_BYTES_MAX: u32 = 1 << 28;
 
-    /// Fails with what was expected.
+    /// An error is the expected value.
     pub fn new(slots: u32, slot_bytes: u32) -> Result<Self, &'static str> {
         if !slots.is_power_of_two() || !(2..=Self::SLOTS_MAX).contains(&slots) {
             return Err("a power of two from 2 to 2^20 slots");

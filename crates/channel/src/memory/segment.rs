@@ -15,8 +15,8 @@ use crate::error::{Error, system};
 /// missing when it is touched, which kills the reader with SIGBUS.
 const TMPFS_MAGIC: i64 = 0x0102_1994;
 
-/// What an owner seals: the size for ever (a file that shrank would kill its readers with SIGBUS),
-/// and all writing but through the mapping that it has already.
+/// The seals of an owner: the size for ever (a file that shrank would kill its readers with
+/// SIGBUS), and all writing but through the mapping that it has already.
 const SEALS: SealFlags =
     SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::FUTURE_WRITE).union(SealFlags::SEAL);
 
@@ -27,7 +27,7 @@ struct Mapping {
     len: usize,
 }
 
-// SAFETY: the mapping belongs to the value, not to the thread that made it; whoever has the value
+// SAFETY: the mapping belongs to the value, not to the thread that made it; any owner of the value
 // may unmap it.
 unsafe impl Send for Mapping {}
 
@@ -48,8 +48,8 @@ impl Mapping {
         Ok(mapping)
     }
 
-    /// Panics when the word does not lie within, aligned: positions come from a checked
-    /// [`Geometry`](super::Geometry), never from the peer.
+    /// Panics when the word does not lie within, aligned: positions are computed by a checked
+    /// [`Geometry`](super::Geometry), never by the peer.
     fn check(&self, at: usize, len: usize, align: usize) {
         let fits = self.len.checked_sub(len).is_some_and(|last| at <= last);
         assert!(fits && at.is_multiple_of(align), "{len} bytes at {at} of {}", self.len);
@@ -85,8 +85,8 @@ pub(crate) struct OwnSegment {
 }
 
 impl OwnSegment {
-    /// A new segment of `len` zero bytes, and the file to pass to those who may read it. It has no
-    /// name: it ends with the last process that has it, however that ends (memfd_create(2)).
+    /// A new segment of `len` zero bytes, and the file to pass to its readers. It has no name: it
+    /// ends with the last process that has it, by exit or kill (memfd_create(2)).
     pub fn create(len: usize) -> Result<(Self, OwnedFd), Error> {
         let file = memory_file()?;
         rustix::fs::ftruncate(&file, len as u64).map_err(system("ftruncate"))?;
@@ -118,14 +118,14 @@ impl OwnSegment {
     }
 }
 
-/// Shared memory of a peer: read-only, and never to be trusted to stand still.
+/// Shared memory of a peer: read-only, and it may change at any time.
 pub(crate) struct PeerSegment {
     mapping: Mapping,
 }
 
 impl PeerSegment {
-    /// Maps `len` bytes of a file that a peer passed. Refuses whatever could fault when read: files
-    /// that may shrink, are too short, or are no plain memory files.
+    /// Maps `len` bytes of a file that a peer passed. Refuses files that could fault when read:
+    /// those that may shrink, are too short, or are no plain memory files.
     pub fn open(file: &OwnedFd, len: usize) -> Result<Self, Error> {
         let bad = |what| Error::BadSetup { what };
         let seals = rustix::fs::fcntl_get_seals(file);

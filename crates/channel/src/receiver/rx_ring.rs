@@ -58,7 +58,7 @@ impl RxRing {
         }
     }
 
-    /// Copies a message that may be written over, and says whether the copy is whole.
+    /// Copies a message that may be overwritten, and returns whether the copy is whole.
     #[inline]
     fn take(&mut self, number: u64, len: u32) -> bool {
         if self.reader.when_full() == WhenFull::Wait {
@@ -116,7 +116,7 @@ impl RxRing {
     }
 }
 
-/// Who calls, when it is a member of a group: its number, and that of its join.
+/// The caller, when it is a member of a group: its number, and that of its join.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Member {
     pub number: u32,
@@ -124,7 +124,7 @@ pub(crate) struct Member {
 }
 
 /// Subscribes to the sender bound to `address`, which is member `theirs` of a group when `own` is
-/// given. Returns also the incarnation of who answered.
+/// given. Returns also the incarnation of the end that answers.
 pub(crate) fn call(
     address: &Address,
     settings: &Settings,

@@ -1,4 +1,4 @@
-//! How a receiver waits for a message, takes in new senders, and detaches those that have hung up.
+//! The receiver waits for a message, takes in new senders, and detaches those that have hung up.
 
 use std::os::fd::BorrowedFd;
 use std::time::Instant;
@@ -163,7 +163,7 @@ impl<O: Observer> Receiver<O> {
         Error::Misbehaved { peer, what, position }
     }
 
-    /// Takes the signals that woke us, and notices who is gone.
+    /// Takes the signals that woke us, and detaches peers that are gone.
     fn settle_sockets(&mut self, ready: &[u64]) {
         for id in ready {
             if let Some(at) = self.peers.hung_up(*id) {

@@ -1,4 +1,4 @@
-//! How a sender waits for a free slot, takes in new receivers, and detaches those that have hung up.
+//! The sender waits for a free slot, takes in new receivers, and detaches those that have hung up.
 
 use std::os::fd::BorrowedFd;
 use std::time::Instant;
@@ -119,7 +119,7 @@ impl<O: Observer> Sender<O> {
         memory::sleep_on(&[progress, self.peers.arrivals_seq()], setup::slice(until))
     }
 
-    /// Reads how far the receivers are; detaches those that claim the impossible.
+    /// Reads the progress of the receivers; detaches those that claim the impossible.
     pub(super) fn refresh(&mut self) {
         let next = self.ring.next();
         for at in (0..self.peers.here.len()).rev() {
