@@ -15,13 +15,13 @@ pub use portmap::{Mapping, PORT, PROGRAM, VERSION, getport_call, procedure, prot
 pub use record::{BUFFER_OCTETS, FRAGMENT_OCTETS_MAX, RecordReader, RecordWriter};
 pub use xdr::{Decoder, Encoder, Sink, padded};
 
-/// Octets that are not what the protocol says.
+/// Octets that do not follow the protocol.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("octet {offset}: expected {expected}")]
 pub struct RpcError {
-    /// Where, from the start of what was decoded.
+    /// The offset of the error, from the start of the decoded octets.
     pub offset: usize,
-    /// What should have stood there.
+    /// The expected item.
     pub expected: &'static str,
 }
 

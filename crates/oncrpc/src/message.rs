@@ -17,7 +17,7 @@ pub struct OpaqueAuth<'a> {
     pub body: &'a [u8],
 }
 
-/// A call: which procedure of which program, and its arguments.
+/// A call: a procedure of a program, and its arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Call<'a> {
     /// Program number.
@@ -26,9 +26,9 @@ pub struct Call<'a> {
     pub version: u32,
     /// Procedure number; 0 does nothing.
     pub procedure: u32,
-    /// Who calls.
+    /// The caller.
     pub credential: OpaqueAuth<'a>,
-    /// What proves it.
+    /// The proof of the credential.
     pub verifier: OpaqueAuth<'a>,
     /// Encoded arguments.
     pub arguments: &'a [u8],
@@ -39,16 +39,16 @@ pub struct Call<'a> {
 pub enum Reply<'a> {
     /// The call was understood and the caller accepted.
     Accepted {
-        /// What proves that the server is the server.
+        /// The proof of the server's identity.
         verifier: OpaqueAuth<'a>,
-        /// What became of the call.
+        /// The status of the call.
         status: AcceptStatus<'a>,
     },
     /// It was not.
     Denied(Denial),
 }
 
-/// What became of an accepted call.
+/// The status of an accepted call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AcceptStatus<'a> {
     /// 0: the encoded results.
@@ -94,7 +94,7 @@ impl AuthStatus {
     pub const TOO_WEAK: Self = Self(5);
 }
 
-/// What a message says in addition to its number.
+/// The contents of a message in addition to its number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Body<'a> {
     /// A request.
@@ -106,7 +106,7 @@ pub enum Body<'a> {
 /// One message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Message<'a> {
-    /// Matches replies with calls; says nothing about their order.
+    /// Matches replies with calls; not related to their order.
     pub xid: u32,
     /// Call or reply.
     pub body: Body<'a>,
@@ -133,7 +133,7 @@ impl<'a> Call<'a> {
 }
 
 impl<'a> Reply<'a> {
-    /// Encodes the reply to the call with `xid`; the results of a success come after.
+    /// Encodes the reply to the call with `xid`; the results of a success follow.
     pub fn encode_head(&self, xid: u32, to: &mut Encoder<'_>) {
         to.uint(xid).uint(1);
         match self {

@@ -24,12 +24,12 @@ fn buffer_octets(wanted: usize) -> usize {
     if wanted < BUFFER_OCTETS_MIN { BUFFER_OCTETS } else { wanted.next_multiple_of(4) }
 }
 
-/// The sending half of a record stream: what is put becomes the contents of `write()` calls.
+/// The sending half of a record stream: its octets become the contents of `write()` calls.
 #[derive(Debug, Clone)]
 pub struct RecordWriter {
     buffer: Vec<u8>,
     size: usize,
-    /// Where the open fragment's header stands in `buffer`.
+    /// Place of the open fragment's header in `buffer`.
     header_at: usize,
     /// A fragment of the open record has been written already.
     is_split: bool,
@@ -46,8 +46,8 @@ impl RecordWriter {
         Self { buffer, size, header_at: 0, is_split: false, writes: Vec::new() }
     }
 
-    /// Ends the record. With `send_now` it is written; without, a record of which nothing was
-    /// written yet stays in the buffer while there is room for another header (batched calls).
+    /// Ends the record. With `send_now` it is written; without, a record that is not yet written in
+    /// part stays in the buffer while there is room for another header (batched calls).
     pub fn end_record(&mut self, send_now: bool) {
         let has_room = self.buffer.len() + HEADER_OCTETS < self.size;
         if send_now || self.is_split || !has_room {
@@ -115,7 +115,7 @@ pub struct RecordReader {
     record: Vec<u8>,
     record_max: usize,
     header: Vec<u8>,
-    /// Octets of the open fragment still to come.
+    /// Octets missing of the open fragment.
     missing: usize,
     is_last: bool,
     offset: usize,

@@ -8,8 +8,8 @@ pub fn padded(len: usize) -> usize {
     len.next_multiple_of(4)
 }
 
-/// Where encoded octets go. Words and runs of octets come apart, because the classic record stream
-/// treats a full buffer differently for each.
+/// The destination of encoded octets. Words and runs of octets are separate, because the classic
+/// record stream treats a full buffer differently for each.
 pub trait Sink {
     /// Takes one unit of four octets.
     fn put_word(&mut self, word: u32);
