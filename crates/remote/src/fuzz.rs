@@ -12,7 +12,7 @@ pub fn unpack(segment: &[u8]) -> Vec<Vec<u8>> {
     packets
 }
 
-/// As many of the packets as one segment has room for, and how many those are.
+/// The packets that fit into one segment, and their number.
 pub fn pack(packets: &[Vec<u8>]) -> (Vec<u8>, usize) {
     let mut batch = Batch::default();
     let taken = packets.iter().take_while(|packet| batch.add(packet)).count();

@@ -1,9 +1,9 @@
 //! The link: a client and a server of VMTP on one socket.
 //!
-//! What the proxy sends travels as the segment of a request. One transaction is under way at a time, so
-//! order holds; packets that come meanwhile travel together in the next one. The response says that the
-//! counterpart's proxy has taken every packet of the request: a receiver that does not read makes the
-//! sender wait, and VMTP's notices that the request is being processed keep the link alive.
+//! The proxy's packets travel as the segment of a request. One transaction is under way at a time, so
+//! order holds; packets that arrive meanwhile travel together in the next one. The response means that
+//! the counterpart's proxy has taken every packet of the request: a receiver that does not read makes
+//! the sender wait, and VMTP's notices that the request is being processed keep the link alive.
 
 use std::hash::{BuildHasher, RandomState};
 use std::io::{self, ErrorKind};
@@ -21,8 +21,8 @@ use crate::batch::{Batch, PACKET_BYTES_MAX, Unpacking};
 const SERVER: u32 = 0x050c_5c09;
 /// Service that the requests ask for.
 const SERVICE: u32 = 0x0c_4a11;
-/// A counterpart that was heard is asked again when nothing was sent for so long, so that its death is
-/// noticed by those who only wait.
+/// A known counterpart is asked again when nothing was sent for so long, so that ends that only wait
+/// notice its death.
 const QUIET_NS: u64 = 1_000_000_000;
 /// Largest payload of UDP over IPv4 (RFC 768, RFC 791 §3.1).
 const DATAGRAM_BYTES_MAX: usize = 65_507;
@@ -30,8 +30,8 @@ const DATAGRAM_BYTES_MAX: usize = 65_507;
 /// Packets of a proxy over VMTP: each arrives once, whole, in order, or the link is lost.
 ///
 /// It is lost when the counterpart answers nothing for all retries of the [`Config`]; the proxy's `run`
-/// then fails, and dropping the proxy tells the application that its peer is gone. Memory: one batch to
-/// send (64 KiB, or one packet), and the requests that have arrived, of which there is one.
+/// then fails, and dropping the proxy shows the application that its peer is gone. Memory: one batch to
+/// send (64 KiB, or one packet), and the received requests, at most one.
 #[derive(Debug)]
 pub struct VmtpLink {
     socket: UdpSocket,
@@ -49,7 +49,7 @@ pub struct VmtpLink {
     counts: LinkCounts,
 }
 
-/// What a link has done so far.
+/// The counts of a link up to now.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LinkCounts {
     /// Transactions that were answered, those included that only ask whether the counterpart lives.
@@ -63,8 +63,8 @@ pub struct LinkCounts {
 }
 
 impl VmtpLink {
-    /// A link over `socket`, which is connected to the counterpart's. `config` says how long packets
-    /// are and how patient the link is; [`Config::for_payload`] has the sizes for a network.
+    /// A link over `socket`, which is connected to the counterpart's. `config` has the length of
+    /// packets and the patience of the link; [`Config::for_payload`] has the sizes for a network.
     ///
     /// # Errors
     /// When the socket is not connected, or cannot be made non-blocking.
@@ -90,7 +90,7 @@ impl VmtpLink {
         })
     }
 
-    /// What was done so far.
+    /// The counts up to now.
     pub fn counts(&self) -> LinkCounts {
         let (client, server) = (self.client.counters(), self.server.counters());
         LinkCounts {
@@ -106,7 +106,7 @@ impl VmtpLink {
         self.began.elapsed().as_nanos() as u64
     }
 
-    /// Takes off the socket what has arrived.
+    /// Takes all received packets off the socket.
     fn take_in(&mut self, now_ns: u64) -> io::Result<()> {
         while let Some(len) = passing(self.socket.recv(&mut self.packet))? {
             let octets = &self.packet[..len];
@@ -119,7 +119,7 @@ impl VmtpLink {
         Ok(())
     }
 
-    /// Whether the transaction under way has ended, and how.
+    /// Takes the end of the transaction under way, or its failure.
     fn look_at_events(&mut self, now_ns: u64) -> io::Result<()> {
         while let Some(event) = self.client.poll_event() {
             match event {
@@ -178,7 +178,7 @@ impl VmtpLink {
     fn transmit(&mut self, now_ns: u64) -> io::Result<()> {
         let mut octets = Vec::new();
         while self.client.poll_transmit(now_ns, &mut octets).is_some() {
-            // What the socket does not take is lost, and sent again.
+            // A packet that the socket does not take is lost, and sent again.
             passing(self.socket.send(&octets))?;
         }
         while self.server.poll_transmit(now_ns, &mut octets).is_some() {
@@ -187,7 +187,7 @@ impl VmtpLink {
         Ok(())
     }
 
-    /// How long nothing is due.
+    /// The time until something is due.
     fn until_due(&self, now_ns: u64) -> Duration {
         let due = [self.client.poll_timeout(), self.server.poll_timeout(), self.quiet_until_ns()];
         let due_ns = due.into_iter().flatten().min().unwrap_or(now_ns + QUIET_NS);
@@ -242,7 +242,7 @@ impl RemoteLink for VmtpLink {
     }
 }
 
-/// Responses, and notices about requests. The server counts what is no packet.
+/// Responses, and notices about requests. The server counts octets that are no packet.
 fn is_for_client(octets: &[u8]) -> bool {
     let Ok(packet) = Packet::new(octets) else { return false };
     let header = packet.header();
