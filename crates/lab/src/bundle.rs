@@ -1,5 +1,4 @@
-//! Trace bundles of an experiment's cases: what each of the eight points saw, as a live recording
-//! would hold it.
+//! Trace bundles of an experiment's cases: the records of the eight points, as in a live recording.
 
 use std::path::{Path, PathBuf};
 
@@ -46,8 +45,8 @@ fn write_bundle(experiment: &Experiment, case: &Case, folder: &Path) -> Result<P
     Ok(path)
 }
 
-/// `lh-4-total_bytes-5118.sockscope`; the swept parameters name the case. What else than letters, digits
-/// and `._-` stands in them, as in the path of a machine's file, becomes `_`.
+/// `lh-4-total_bytes-5118.sockscope`; the swept parameters name the case. Characters other than letters,
+/// digits and `._-` in them, as in the path of a machine's file, become `_`.
 fn bundle_name(experiment: &Experiment, case: &Case) -> String {
     let swept = &case.named[case.named.len() - case.swept..];
     let parts = swept.iter().map(|(name, value)| format!("-{name}-{}", word(value)));
@@ -55,8 +54,8 @@ fn bundle_name(experiment: &Experiment, case: &Case) -> String {
     name.replace(|letter: char| !letter.is_ascii_alphanumeric() && !"._-".contains(letter), "_")
 }
 
-/// What the bundle says of itself. Nothing of the machine that ran the model stands in it, so that
-/// the same experiment gives the same bytes everywhere.
+/// The metadata of the bundle. They have nothing of the machine that ran the model, so that the
+/// same experiment gives the same bytes everywhere.
 fn meta(experiment: &Experiment, case: &Case) -> Result<Meta> {
     let command = experiment.command(case);
     let case = model::without_path(case).map_err(|problem| experiment.failed(case, problem))?;

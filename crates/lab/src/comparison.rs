@@ -60,8 +60,8 @@ impl Comparison {
         numbers
     }
 
-    /// Cases of the model with the parameters that a case of the kernel varies. A value that no case of the model has is
-    /// one that is shorter on the kernel, and tells no case.
+    /// Cases of the model with the parameters that a case of the kernel varies. A value that no case of the model has
+    /// belongs to a shorter run on the kernel, and identifies no case.
     fn then<'a>(&'a self, today: &CaseResult) -> impl Iterator<Item = &'a CaseResult> {
         let case = &today.case;
         let mut varied = case.named[case.named.len() - case.swept..].to_vec();
@@ -165,7 +165,7 @@ fn write_line(
     writeln!(out, "  {words:<50} {:>14} {:>14} {ratio:>9}", shown(before), shown(now))
 }
 
-/// What the paper prints of the experiment.
+/// The paper's claims about the experiment.
 fn write_claims(comparison: &Comparison, out: &mut dyn io::Write) -> io::Result<()> {
     let claims = Claims::builtin().map_err(|error: Error| io::Error::other(error.to_string()))?;
     for id in &comparison.model.experiment.feeds {

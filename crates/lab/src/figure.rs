@@ -46,7 +46,7 @@ pub fn about(figure: &Figure, experiment: &Experiment, case: &Case) -> String {
     subtitle(figure, experiment, Some(case), MODEL)
 }
 
-/// What an experiment ran on, in the subtitle.
+/// The platform of an experiment, in the subtitle.
 const MODEL: &str = "model";
 
 /// A number of results in words, in a unit that suits it.
@@ -55,7 +55,7 @@ pub fn in_words(name: &str, value: f64) -> String {
     quantity.words(value * factor)
 }
 
-/// What stands under a chart: the figure's own note, then those of the experiment.
+/// The notes under a chart: the figure's own note, then those of the experiment.
 fn notes(figure: &Figure, experiment: &Experiment) -> Vec<String> {
     figure.note.iter().chain(&experiment.notes).cloned().collect()
 }
@@ -76,7 +76,7 @@ fn place(figure: &Figure, experiment: &Experiment) -> String {
 ///
 /// # Errors
 ///
-/// When a figure wants a number that the results do not have; says which there are.
+/// When a figure wants a number that the results do not have; the error lists the known ones.
 pub fn charts(result: &RunResult) -> Result<Vec<(String, Chart)>, String> {
     let is_there = |figure: &&Figure| {
         (figure.x.is_some() || figure.phases || figure.protocol_times)
@@ -202,7 +202,7 @@ fn unknown(figure: &Figure, name: &str, numbers: &[(String, Option<f64>)]) -> St
     format!("figure `{}`: no result `{name}`; there are {}", figure.name, known.join(", "))
 }
 
-/// What tells the line of `case` from others.
+/// The words that distinguish the line of `case` from others.
 fn series_words(figure: &Figure, case: &Case, x: &str) -> String {
     let swept = &case.named[case.named.len() - case.swept..];
     let varies = |name: &String| match &figure.series {
@@ -218,7 +218,7 @@ fn series_words(figure: &Figure, case: &Case, x: &str) -> String {
 fn told(name: &str, value: &Value) -> String {
     let Measured { words, quantity, factor } = Measured::of(name);
     match value {
-        // `old` alone would not say of what.
+        // `old` alone would not name its rule.
         Value::String(word) if name.ends_with("_rule") => format!("{words} {word}"),
         Value::String(word) => word.clone(),
         Value::Boolean(true) => words,
@@ -230,9 +230,8 @@ fn told(name: &str, value: &Value) -> String {
     }
 }
 
-/// Where the figure stands in the paper, and what all cases share of machine and personality with
-/// this one.
-/// Under a title: where the paper has it, on what it ran (`on`), and the parameters that say more of that.
+/// The line under a title: the place in the paper, the platform (`on`), and the parameters of
+/// machine, personality, link and protocol that all cases share with this one.
 fn subtitle(figure: &Figure, experiment: &Experiment, case: Option<&Case>, on: &str) -> String {
     // A file that is gone after the run leaves its path.
     let case = case.map(|case| without_path(case).unwrap_or_else(|_| case.clone()));

@@ -1,15 +1,15 @@
 //! Experiments of classic papers run on the model.
 //!
-//! An [`Experiment`](sockscope_experiment::Experiment) says what is run, varied and recorded; a run gives
+//! An [`Experiment`](sockscope_experiment::Experiment) defines runs, parameters and records; a run gives
 //! a [`RunResult`](sockscope_experiment::result::RunResult). Times are nanoseconds of the model's clock,
 //! sizes octets. Results depend on the experiment and its seed alone, not on the number of threads.
 //!
-//! The parts in their order, each using only what stands above it:
+//! The parts in their order, each using only those above it:
 //!
-//! | part | what it is |
+//! | part | contents |
 //! |---|---|
 //! | `workload` | the programs, as processes of the model |
-//! | `model`, `atm_pair`, `vmtp_pair` | one run of one case, and what its records show |
+//! | `model`, `atm_pair`, `vmtp_pair` | one run of one case, and the results of its records |
 //! | `run` | all runs of an experiment |
 //! | `bundle`, `figure` | traces and charts made of that |
 //! | `comparison` | the same experiment on the model and on a kernel |

@@ -3,8 +3,8 @@
 use sockscope_experiment::Faults;
 use sockscope_sim::Faults as LinkFaults;
 
-/// How long a frame is held back at most where an experiment does not say: longer than two frames of
-/// full size take on an Ethernet of 10 Mbit/s.
+/// The longest delay of a frame where an experiment gives none: longer than two frames of full size
+/// take on an Ethernet of 10 Mbit/s.
 const REORDERED_BY_US: u64 = 10_000;
 
 /// The faults for a link of the model.

@@ -1,7 +1,7 @@
-//! One repetition of one case on the model: what is kept of it, recorded of it, or observed in it.
+//! One repetition of one case on the model: its results, its recording, or its observation.
 //!
 //! A case gives programs on hosts (`programs`, `scenario`), they run to their end (`simulation`), and
-//! the records of the run show what the eight points saw (`observed`).
+//! the records of the run are analysed (`observed`).
 
 mod kernel;
 mod observed;

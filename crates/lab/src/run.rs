@@ -1,5 +1,5 @@
-//! Running experiments: every repetition of every case is a job, jobs run on several threads, and
-//! results are put together in the order of the file, whatever thread finished first.
+//! Running experiments: every repetition of every case is a job, and jobs run on several threads.
+//! Results are in the order of the file, in any order of the threads.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
@@ -15,7 +15,7 @@ use crate::vmtp_pair;
 
 /// Runs one experiment on the model.
 ///
-/// `progress` gets how many of how many repetitions are done.
+/// `progress` gets the number of completed repetitions and the number of all.
 ///
 /// # Errors
 ///
@@ -151,7 +151,7 @@ mod tests {
         );
     }
 
-    /// What a run of some experiment with changes says instead of results.
+    /// The error of a run of some experiment with changes.
     fn problem(id: &str, changes: &[&str]) -> String {
         let mut experiment = builtin_by_id(id).unwrap();
         experiment.set_all(changes).unwrap();
@@ -170,7 +170,7 @@ mod tests {
         }
     }
 
-    /// What a number of a machine's file does can be tried without building anything.
+    /// The effect of a number in a machine's file can be tried without building anything.
     #[test]
     fn a_machine_may_be_a_file_with_a_number_changed() {
         let folder = tempfile::tempdir().unwrap();

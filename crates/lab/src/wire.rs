@@ -1,5 +1,5 @@
-//! Packets as a listener on the wire would have printed them: when a whole frame has arrived, which
-//! the records of point 5 tell.
+//! Packets as a listener on the wire would have printed them: at the time when a whole frame has
+//! arrived, from the records of point 5.
 //!
 //! Sequence numbers are positions plus 1, as in traces that count from the connection's start. The
 //! ends are called `client` and `server`.
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use sockscope_experiment::papers::{WireFlags, WireRow};
 use sockscope_record::{Connection, Direction, FlowId, Kind, Protocol, Record, tcp_flags};
 
-/// The packets in `records`, which come in order of time; `zero_ns` is the trace's start of time.
+/// The packets in `records`, which are in order of time; `zero_ns` is the trace's start of time.
 pub(crate) fn rows(records: &[Record], connections: &[Connection], zero_ns: u64) -> Vec<WireRow> {
     let mut rows = Vec::new();
     let mut fins: Vec<Record> = Vec::new();

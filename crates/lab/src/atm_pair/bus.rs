@@ -1,4 +1,4 @@
-//! Accesses to the card one by one, each waited for: how two clocks of unequal rate meet.
+//! Accesses to the card one by one, each waited for: the meeting of two clocks of unequal rate.
 
 use sockscope_experiment::AtmParameters;
 use sockscope_experiment::measurement::{Measure, Measurement};

@@ -8,7 +8,7 @@ use sockscope_atm::tca100::words::CELL_WORDS;
 /// Writes a cell of these words, the write buffer flushed where the driver must: after the header,
 /// before the trailer and after it, which is also before the next header.
 ///
-/// `loads` says whether the words come from memory or stand in registers.
+/// `loads` means that the words are loaded from memory, not from registers.
 pub(super) fn write_cell(
     host: &mut impl Host,
     words: &[u32; CELL_WORDS],

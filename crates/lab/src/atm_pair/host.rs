@@ -1,9 +1,9 @@
 //! A DECstation with a TCA-100 card, as the thesis's driver needs one: each unit of the driver's work
-//! takes what it takes on that machine.
+//! takes its time on that machine.
 //!
-//! Time is split as the thesis splits it, into copying and the rest. What moves the time at which
-//! processor and bus are both done is charged to the work that moved it, so that the parts add up to
-//! the whole although writes overlap with what the processor does.
+//! Time is split as the thesis splits it, into copying and the rest. Work that delays the time at
+//! which processor and bus are both done is charged with the delay. So the parts add up to the whole
+//! although writes overlap with the work of the processor.
 
 use sockscope_atm::driver::{Host, Work};
 use sockscope_atm::tca100::map::{Register, control};
@@ -13,7 +13,7 @@ use sockscope_sim::turbochannel::{Begun, Timeline, TurbochannelMachine, Until};
 
 const PS_PER_NS: u64 = 1000;
 
-/// One machine, its card, and how long it has spent on what.
+/// One machine, its card, and its time by kind of work.
 #[derive(Debug)]
 pub(crate) struct DecstationHost {
     /// The card, for its fibres.
@@ -72,7 +72,7 @@ impl DecstationHost {
         Self { repairs, ..self }
     }
 
-    /// What has been spent so far.
+    /// The time spent so far.
     pub fn spent(&self) -> Spent {
         let sum = |is_meant: &dyn Fn(Work) -> bool| {
             let kinds = Work::ALL.into_iter().filter(|work| is_meant(*work));
@@ -123,7 +123,7 @@ impl DecstationHost {
         Ok(())
     }
 
-    /// A store, of one instruction: when the buffer has room, the write stands in it.
+    /// A store, of one instruction: when the buffer has room, the write enters it.
     fn store(&mut self, bus_cycles: u64, write: Write) -> Result<(), BusError> {
         self.timeline.work(1);
         self.settle(Until::Now)?;
@@ -138,7 +138,7 @@ impl DecstationHost {
         Ok(())
     }
 
-    /// A word of the message comes to the processor, by one instruction.
+    /// The processor loads a word of the message, by one instruction.
     fn load(&mut self) -> Result<(), BusError> {
         let bus = &self.machine.bus;
         // A message begins at the begin of a cache line.
@@ -205,7 +205,7 @@ impl Host for DecstationHost {
     fn read(&mut self, work: Work, offset: u32) -> Result<u32, BusError> {
         self.charged(work, |host| {
             host.timeline.work(1);
-            // A read of what is being written waits for it.
+            // A read waits for buffered byte writes: they go to the same address.
             let is_same = |write: &Write| matches!(write, Write::Byte { .. });
             let waits = host.timeline.waiting().any(is_same);
             host.settle(if waits { Until::Empty } else { Until::Now })?;

@@ -1,8 +1,8 @@
 //! Two machines and a fibre that loses cells: messages of 16 KB, each answered, under either policy
 //! for packets that lack a cell (PC-7).
 //!
-//! The sender sends all packets of a message, the receiver answers with what it lacks, and so on until
-//! nothing is missing; then the next message begins, as requests and replies do. Under
+//! The sender sends all packets of a message, the receiver answers with its missing packets, and so on
+//! until nothing is missing; then the next message begins, as requests and replies do. Under
 //! [`LossPolicy::Discard`] whole packets are sent again, under [`LossPolicy::Repair`] single cells,
 //! for which the receiver keeps account of each. Answers are not lost.
 
@@ -35,10 +35,10 @@ const PATIENCE_NS: u64 = 300_000;
 /// Answers after which a message is taken to be stuck.
 const ROUNDS_MAX: u32 = 10_000;
 
-/// What a packet still lacks.
+/// The missing part of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Lack {
-    /// Everything, or it is unknown what.
+    /// Everything, or an unknown part.
     #[default]
     All,
     /// Cells by their numbers, as bits.
@@ -47,7 +47,7 @@ enum Lack {
     Nothing,
 }
 
-/// Carries `parameters.messages` messages and says how fast.
+/// Carries `parameters.messages` messages and measures the rate.
 pub(super) fn run(
     machine: &TurbochannelMachine,
     parameters: &AtmParameters,
@@ -78,7 +78,7 @@ struct End {
     receiver: Receiver,
 }
 
-/// The machine that sends, the one that receives, and what lies between them.
+/// The sending machine, the receiving one, and the fibre between them.
 struct Pair {
     near: End,
     far: End,
@@ -133,7 +133,7 @@ impl Pair {
         Err(format!("a message was not whole after {ROUNDS_MAX} rounds"))
     }
 
-    /// What leaves the near end, without the cells that the fibre loses.
+    /// The cells of the near end, without those that the fibre loses.
     fn survivors(&mut self) -> Vec<LineCell> {
         let sent = self.near.sent();
         self.cells_sent += sent.len() as u64;
@@ -144,8 +144,8 @@ impl Pair {
         arriving
     }
 
-    /// The far end answers with what it lacks: a VMTP header, and a word for each packet of which it
-    /// names cells. The near end waits for it.
+    /// The far end answers with its missing cells: a VMTP header, and a word for each packet with
+    /// named cells. The near end waits for it.
     fn answer(&mut self, lacks: &[Lack; PACKETS]) -> Result<(), String> {
         let named = lacks.iter().filter(|lack| matches!(lack, Lack::Cells(_))).count();
         let answer = vec![0; VMTP_HEADER_BYTES as usize + 4 * named];
@@ -178,7 +178,7 @@ impl End {
         })
     }
 
-    /// Sends what a packet lacks.
+    /// Sends the missing part of a packet.
     fn send(&mut self, id: u16, packet: &[u8], lack: Lack) -> Result<(), String> {
         match lack {
             Lack::Nothing => Ok(()),
@@ -214,7 +214,7 @@ impl End {
         }
     }
 
-    /// Takes the packets of a message until nothing more comes, and notes what they lack.
+    /// Takes the packets of a message until the last has arrived, and notes their missing cells.
     fn take(
         &mut self,
         arriving: Vec<LineCell>,
@@ -224,7 +224,7 @@ impl End {
     ) -> Result<(), String> {
         let last_sent = lacks.iter().rposition(|lack| *lack != Lack::Nothing);
         let last_ns = arriving.last().map_or(self.host.ns(), |line| line.at_ns);
-        // What is not named anew is not known.
+        // Without a new report the missing part is unknown.
         lacks.iter_mut().filter(|lack| **lack != Lack::Nothing).for_each(|lack| *lack = Lack::All);
         let mut incoming = Incoming { first_id, packets, lacks, is_damaged: false };
         self.drain(arriving, &mut |delivery| incoming.note(delivery))?;
@@ -272,7 +272,7 @@ impl End {
 /// A message at the far end.
 struct Incoming<'a> {
     first_id: u16,
-    /// What was sent.
+    /// The sent packets.
     packets: &'a [Vec<u8>],
     lacks: &'a mut [Lack; PACKETS],
     is_damaged: bool,
@@ -300,7 +300,7 @@ impl Incoming<'_> {
     }
 }
 
-/// What was known to be missing, and what is named now.
+/// The known missing cells, and those named now.
 fn bits_of(before: Lack, missing: Missing, packet_bytes: usize) -> u32 {
     let cells = sockscope_atm::aal34::cells_for(packet_bytes);
     let all = u32::MAX >> (u32::BITS - cells as u32);

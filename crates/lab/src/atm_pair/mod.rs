@@ -18,7 +18,7 @@ use sockscope_sim::turbochannel::TurbochannelMachine;
 ///
 /// # Errors
 ///
-/// When the machine is not known, the card raises a bus error, or what arrives is not what was sent.
+/// When the machine is not known, the card raises a bus error, or the received data are wrong.
 pub(crate) fn run(
     experiment: &Experiment,
     parameters: &AtmParameters,

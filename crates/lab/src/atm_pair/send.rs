@@ -21,7 +21,7 @@ pub(super) const FORMAT: Format = Format::FiveBit;
 /// Packets whose time the thesis drew.
 const PACKETS_DRAWN: f64 = 100_000.0;
 
-/// Sends `parameters.packets` packets and says what it took.
+/// Sends `parameters.packets` packets and measures their time.
 pub(super) fn run(
     machine: &TurbochannelMachine,
     parameters: &AtmParameters,
@@ -34,7 +34,7 @@ pub(super) fn run(
     let work = Packets::new(parameters.driver, &message)?;
     for number in 0..packets {
         work.send(&mut host, number)?;
-        // No receiver listens, and the card need not keep what has left.
+        // No receiver listens, and the card need not keep sent cells.
         while host.card.take_sent(0).is_some() {}
     }
     let deformed = host.card.counters().sent_deformed;
@@ -48,7 +48,7 @@ pub(super) fn run(
     })
 }
 
-/// What is sent over and over.
+/// The data sent over and over.
 struct Packets<'a> {
     part: DriverPart,
     message: &'a [u8],
@@ -78,8 +78,8 @@ impl<'a> Packets<'a> {
     }
 }
 
-/// Times are of one packet, seconds of as many as the thesis drew. Payload is what the packet has,
-/// filler aside; cells count with all their 53 octets.
+/// Times are of one packet, seconds of as many as the thesis drew. Payload is the packet's data
+/// without filler; cells count with all their 53 octets.
 fn measures(spent: Spent, packets: u64, bytes: u64, cells: u64) -> Vec<Measure> {
     let packet_ns = |ps: u64| ps as f64 / 1e3 / packets as f64;
     let (total, copy) = (packet_ns(spent.total_ps), packet_ns(spent.copy_ps));
@@ -115,7 +115,7 @@ mod tests {
         run(machine, &parameters(data_bytes)).unwrap().measure(name).unwrap()
     }
 
-    /// No source says how many words the buffer holds; it must not matter.
+    /// No source gives the words of the buffer; they must not matter.
     #[test]
     fn the_depth_of_the_write_buffer_changes_nothing_that_is_compared() {
         let mut machine = super::super::machine(&parameters(0)).unwrap();

@@ -1,4 +1,4 @@
-//! How long the protocol took for a packet, as histograms: Figure 14 of the SunOS study.
+//! Times of the protocol for a packet, as histograms: Figure 14 of the SunOS study.
 //!
 //! Its sending side is "measured from the gaps between packets during a window burst", its receiving
 //! side from one probe to the next. Bins are 50 us wide; times are nanoseconds.
@@ -47,7 +47,7 @@ pub(super) fn panels(figure: &Figure, result: &RunResult) -> Result<Vec<ChartPan
     Ok(sides.iter().zip(&bins).map(|(side, bins)| panel(side, bins)).collect())
 }
 
-/// How many times lie in each bin, by the bin's lower edge in microseconds.
+/// The number of times in each bin, by the bin's lower edge in microseconds.
 fn bins(times_us: &[f64]) -> BTreeMap<u64, u64> {
     let mut bins = BTreeMap::new();
     for time in times_us {

@@ -1,15 +1,15 @@
-//! What the name of a number says of it.
+//! The meaning of a number's name.
 //!
 //! Its end is the unit: `_bytes`, `_ns`, `_us`, `_ms`, `_s`, `_bits_per_s`, `_per_s`, `_percent`.
 
 use sockscope_render::units::Quantity;
 
-/// What a name says of the number that bears it.
+/// The meaning of a name for its number.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Measured {
     /// The name in words, without its unit.
     pub words: String,
-    /// What it counts.
+    /// The quantity.
     pub quantity: Quantity,
     /// Base units in one of the name's.
     pub factor: f64,
@@ -28,7 +28,7 @@ impl Measured {
             ("_s", Quantity::Time, 1e9),
         ];
         let (stem, part) = name.split_once('.').unwrap_or((name, ""));
-        // `seconds.uiomove`: the routine is what differs.
+        // `seconds.uiomove`: the routine makes the difference.
         if stem == "seconds" {
             return Self { words: part.to_owned(), quantity: Quantity::Time, factor: 1e9 };
         }
@@ -42,7 +42,7 @@ impl Measured {
         Self { words: words.trim_end().to_owned(), quantity, factor }
     }
 
-    /// What the quantity is called on an axis that several names share.
+    /// The name of the quantity on an axis that several names share.
     pub(super) fn quantity_words(&self) -> &'static str {
         match self.quantity {
             Quantity::Time => "time",

@@ -9,7 +9,7 @@ use sockscope_stack::{Cost, Costs, Personality, Routine};
 /// Size of an mbuf cluster.
 const CLUSTER_BYTES: u32 = 1024;
 
-/// The machine of both hosts: one that comes with the program, or a file of its form.
+/// The machine of both hosts: one included in the program, or a file of its form.
 pub(super) fn machine(parameters: &Parameters) -> Result<Machine, String> {
     let name = &parameters.machine;
     let mut machine = match name.strip_suffix(".toml") {
@@ -32,8 +32,8 @@ pub(super) fn machine(parameters: &Parameters) -> Result<Machine, String> {
     Ok(machine)
 }
 
-/// The same case, with the machine by the name that stands in its file where it was given by a path,
-/// which differs from one computer to the next.
+/// The same case, with the name from the machine's file in place of its path, which differs from one
+/// computer to the next.
 ///
 /// # Errors
 ///
@@ -50,7 +50,7 @@ pub(crate) fn without_path(case: &Case) -> Result<Case, String> {
     Ok(case)
 }
 
-/// Of these costs what copies to and from programs and checksums of data take for each octet.
+/// Of these costs the cost per octet of copies to and from programs and of checksums of data.
 fn of_data(costs: &Costs) -> Costs {
     use Routine::{Copyin, Copyout, TcpCksum, UdpCksum};
     let mut only = Costs::default();

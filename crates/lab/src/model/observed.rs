@@ -1,4 +1,4 @@
-//! What the records of a run show of its transfer, put in order by flow.
+//! The transfer in the records of a run, put in order by flow.
 //!
 //! Times are nanoseconds of the model's clock, lengths bytes; §§ are those of the SunOS IPC study.
 
@@ -20,21 +20,21 @@ pub use self::activity::Activities;
 pub use self::measures::mean;
 use super::simulation::Ended;
 
-/// Packets closer than this to the one before belong to its burst: the paper's histogram of what the
-/// protocol needs for one ends at 650 us, and the wire needs 870.
+/// Packets closer than this to the one before belong to its burst: the paper's histogram of the
+/// protocol's time for one ends at 650 us, and the wire needs 870.
 const BURST_GAP_NS: u64 = 800_000;
 
 /// The records of one run, by flow.
 #[derive(Debug)]
 pub struct Observed {
     stores: Stores,
-    /// What `sockscope report` would say.
+    /// The analysis of `sockscope report`.
     pub analysis: Analysis,
-    /// What processes did.
+    /// Activities of processes.
     pub activities: Activities,
-    /// What the programs saw, and the work of the first host.
+    /// The measurements of the programs, and the work of the first host.
     pub measured: Measurement,
-    /// What the last host's driver copied of frames that arrived.
+    /// Bytes of received frames that the last host's driver copied.
     pub copied_in_bytes: u64,
     /// Copying a byte to a program's memory, in picoseconds.
     pub copy_byte_ps: u32,
@@ -47,14 +47,14 @@ pub struct Burst {
     pub first_ns: u64,
     /// Time of the last.
     pub last_ns: u64,
-    /// How many.
+    /// Number of packets.
     pub packets: usize,
     /// Bytes of data.
     pub bytes: u64,
 }
 
 impl Observed {
-    /// What the records of a run show.
+    /// The transfer in the records of a run.
     pub(super) fn new(run: &Ended, all: &Everything) -> Self {
         let mut analyzer = Analyzer::new();
         for connection in &run.connections {
@@ -156,8 +156,8 @@ impl Observed {
         self.data(to).iter().filter_map(delay).collect()
     }
 
-    /// Delay between two points of the packets that arrived in order, in microseconds: one that waits for
-    /// another to be sent again says nothing of the protocol.
+    /// Delay between two points of the packets that arrived in order, in microseconds: the wait for a
+    /// retransmission of another packet is no time of the protocol.
     pub fn in_order_delays_us(&self, from: Point, to: Point) -> Vec<f64> {
         let left: BTreeMap<u64, u64> =
             self.data(to).iter().map(|pass| (pass.offset, pass.at_ns)).collect();
@@ -260,8 +260,8 @@ impl Observed {
         bursts
     }
 
-    /// Gaps between packets of one burst at the interface queue's entry, in microseconds: what the
-    /// protocol needs for one (§4.2.1).
+    /// Gaps between packets of one burst at the interface queue's entry, in microseconds: the
+    /// protocol's time for one (§4.2.1).
     pub fn gaps_in_bursts_us(&self) -> Vec<f64> {
         gaps_ns(&self.data(Point::InterfaceEnqueue))
             .filter(|&gap_ns| gap_ns < BURST_GAP_NS)

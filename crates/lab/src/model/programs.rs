@@ -40,11 +40,11 @@ const DISCARD_PORT: u16 = 9;
 pub(super) struct Started {
     /// Its host's number.
     pub host: usize,
-    /// What it does.
+    /// Its program.
     pub program: Box<dyn Program>,
     /// When it starts, in nanoseconds.
     pub start_ns: u64,
-    /// Whether it comes to an end by itself, and says so in the log.
+    /// Whether it ends by itself, and notes this in the log.
     pub ends: bool,
 }
 
@@ -149,7 +149,7 @@ fn discard_programs(parameters: &Parameters, log: &SharedLog) -> Vec<Started> {
     programs
 }
 
-/// The first host writes pieces to the stage and reads what comes out of it.
+/// The first host writes pieces to the stage and reads the stage's output.
 fn pipeline_programs(parameters: &Parameters, log: &SharedLog) -> Vec<Started> {
     let piece = parameters.piece_bytes.unwrap_or(1) as usize;
     let pieces = parameters.pieces.unwrap_or(0);

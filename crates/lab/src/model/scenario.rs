@@ -1,4 +1,4 @@
-//! The hosts of a case and what joins them.
+//! The hosts of a case and their link.
 
 use sockscope_experiment::{LinkKind, Parameters, SchedulerKind, Topology};
 use sockscope_sim::{HostConfig, LinkConfig, LogPolicy, Scenario};
@@ -11,7 +11,7 @@ use crate::link_faults::link_faults;
 const LINE_BITS_PER_S: u64 = 2_940_000;
 const LINE_MTU: u32 = 1536;
 
-/// The hosts of a case and what joins them, with a seed for what is left to chance.
+/// The hosts of a case and their link, with a seed for chance.
 pub(super) fn scenario(parameters: &Parameters, seed: u64) -> Result<Scenario, String> {
     let machine = kernel::machine(parameters)?;
     let personality = kernel::personality(parameters)?;
@@ -35,7 +35,7 @@ pub(super) fn scenario(parameters: &Parameters, seed: u64) -> Result<Scenario, S
         }
         host
     };
-    // Only the sender is profiled: the paper looked at it alone.
+    // Only the sender is profiled, as in the paper.
     let client = HostConfig {
         is_profiled: parameters.profiling,
         ..host("client", CLIENT, parameters.client_timer_ms)

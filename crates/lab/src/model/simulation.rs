@@ -19,7 +19,7 @@ const LIMIT_NS: u64 = 100_000 * SECOND_NS;
 /// The same with load, which keeps CPUs busy without end: less than the longest pause of a program.
 const LOADED_LIMIT_NS: u64 = 3_000 * SECOND_NS;
 
-/// How often it is looked whether all programs except load have ended.
+/// The interval of checks whether all programs except load have ended.
 const STEP_NS: u64 = 100_000_000;
 
 /// Time for the last packets of a connection, after that.
@@ -27,15 +27,15 @@ const LINGER_NS: u64 = 1_000_000_000;
 
 /// A run that ended.
 pub(super) struct Ended {
-    /// What the programs and the first host's meter saw.
+    /// The measurements of the programs and of the first host's meter.
     pub measured: Measurement,
     /// The connections recorded.
     pub connections: Vec<Connection>,
     /// Names of the processes, by number.
     pub processes: Vec<String>,
-    /// What the last host's driver copied of frames that arrived, in octets.
+    /// Octets of received frames that the last host's driver copied.
     pub copied_in_bytes: u64,
-    /// What copying an octet to a program's memory costs, in picoseconds.
+    /// The cost of copying an octet to a program's memory, in picoseconds.
     pub copy_byte_ps: u32,
 }
 
@@ -103,7 +103,7 @@ fn not_ended(outcome: Outcome, ended: u32, of: u32, is_loaded: bool) -> String {
     format!("{why}; {ended} of {of} {are} done")
 }
 
-/// Runs until all is over. Load never is: next to it, until all programs that end have said so.
+/// Runs until all programs have ended. Load never ends: with it, until all others have ended.
 fn run_programs<S: RecordSink>(
     sim: &mut Simulation<S>,
     has_load: bool,
@@ -127,7 +127,7 @@ fn run_programs<S: RecordSink>(
     sim.run_until(until_ns + LINGER_NS)
 }
 
-/// What the log and the meter of the first host say.
+/// The results of the log and the meter of the first host.
 fn measured(log: &Log, meter: &Meter, workload: Workload, parameters: &Parameters) -> Measurement {
     let routines = Routine::ALL.iter();
     let calls = routines.clone().map(|routine| (routine.name(), meter.calls(*routine)));

@@ -1,4 +1,4 @@
-//! What is kept of the records of a run.
+//! The part of a run's records that is kept.
 
 use sockscope_record::{Kind, Record, marks, tcp_flags};
 use sockscope_sim::{Activity, Everything, RecordSink};
@@ -16,7 +16,7 @@ pub(super) struct Watch {
     pub acks: u64,
     /// Segments sent again.
     pub again: u64,
-    /// What a wire trace shows.
+    /// The records of a wire trace.
     pub records: Vec<Record>,
     /// Every record, where it is wanted.
     pub all: Option<Everything>,
@@ -31,7 +31,7 @@ impl RecordSink for Watch {
             self.acks += u64::from(is_ack);
             self.again += u64::from(record.is_marked(marks::RETRANSMITTED));
         }
-        // A packet is a line; what its SYN announces comes before it, in a record of its own.
+        // A packet is a line; the announcement of its SYN precedes it, in a record of its own.
         if self.keeps_rows && matches!(record.kind, Kind::InputEnqueue | Kind::SynOptions) {
             self.records.push(*record);
         }

@@ -1,8 +1,8 @@
 //! A CPU with two levels: interrupts in the order in which they arrived, and below them one process.
 //!
 //! An interrupt pushes the process's work back by exactly its time. The kernel takes the CPU from no
-//! process that works in it, so who runs next is asked only when a piece of work is over. `W` says
-//! what a piece of work is; times are nanoseconds.
+//! process that works in it, so the next process is chosen only when a piece of work is over. `W` is
+//! a piece of work; times are nanoseconds.
 
 use std::collections::VecDeque;
 
@@ -12,7 +12,7 @@ pub(super) struct Cpu<W> {
     interrupts: VecDeque<(u64, W)>,
     /// When the first interrupt ends.
     interrupt_end_ns: u64,
-    /// What the process does, and how long that still takes since `process_from_ns`.
+    /// The work of the process, and its remaining time since `process_from_ns`.
     process: Option<(u64, W)>,
     process_from_ns: u64,
     used_ns: u64,
@@ -89,7 +89,7 @@ mod tests {
 
     use super::*;
 
-    /// Work given at times, by `i` at the level of interrupts; what ends when.
+    /// Work given at times, by `i` at the level of interrupts; the ends with their times.
     fn run(given: &[(u64, char, u64)]) -> Vec<(u64, char)> {
         let mut cpu = Cpu::default();
         let (mut ended, mut given) = (Vec::new(), given.iter().peekable());

@@ -50,7 +50,7 @@ pub(super) fn frame(from: u16, to: u16, packet: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// The VMTP packet of a frame, and who sent it.
+/// The VMTP packet of a frame, and its sender.
 pub(super) fn packet(frame: &[u8]) -> Option<(u16, &[u8])> {
     let packet = frame.get(LINK_BYTES + IP_BYTES..)?;
     let source = frame.get(LINK_BYTES + 14..LINK_BYTES + 16)?;

@@ -1,8 +1,8 @@
 //! A host: one CPU, an interface, and processes that share both.
 //!
-//! What comes in is worked on at the level of interrupts, first come first served, and so is what the
-//! protocol sends by itself. Processes run in the order in which they became ready, each until it
-//! sleeps: the kernel of these systems takes the CPU from no process that works in it.
+//! Received packets are processed at the level of interrupts, first in, first out, and so are packets
+//! that the protocol sends by itself. Processes run in the order in which they became ready, each
+//! until it sleeps: the kernel of these systems takes the CPU from no process that works in it.
 
 use std::collections::VecDeque;
 
@@ -14,7 +14,7 @@ use super::frame;
 use super::machine::Machine;
 use super::process::{Process, Step, Tally};
 
-/// What ends when a piece of work ends.
+/// The result of a piece of work.
 #[derive(Debug)]
 enum Work {
     /// The frame has been taken in.
@@ -53,7 +53,7 @@ pub(super) struct Host {
     counts: HostCounts,
 }
 
-/// What went on at a host.
+/// The counts of a host.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct HostCounts {
     /// Time of work, in nanoseconds.
@@ -84,7 +84,7 @@ impl Host {
         }
     }
 
-    /// Adds a process, which wants the CPU when [`Host::wake`] says so.
+    /// Adds a process, which wants the CPU after [`Host::wake`].
     pub fn add(&mut self, process: Box<dyn Process>) -> usize {
         self.processes.push(process);
         self.processes.len() - 1
@@ -115,7 +115,7 @@ impl Host {
         idle.map(|process| process.timeout_ns()).min().unwrap_or(u64::MAX)
     }
 
-    /// Does what is due.
+    /// Carries out all that is due.
     pub fn advance(&mut self, now_ns: u64) -> Result<(), String> {
         if self.cpu.next_ns() > now_ns {
             return if self.timeout_ns() <= now_ns { self.time_out(now_ns) } else { Ok(()) };
@@ -179,7 +179,7 @@ impl Host {
         if is_awake { self.wake(now_ns, process) } else { Ok(()) }
     }
 
-    /// Sends, at the level of interrupts, what the process does not send itself.
+    /// Sends, at the level of interrupts, the packets that the process does not send itself.
     fn flush(&mut self, now_ns: u64, process: usize) {
         if self.processes[process].is_sending() {
             return;

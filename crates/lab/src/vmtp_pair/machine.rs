@@ -1,4 +1,4 @@
-//! What VMTP costs on a machine: numbers of its file, and times made of them.
+//! The costs of VMTP on a machine: numbers of its file, and times made of them.
 
 use serde::Deserialize;
 use sockscope_experiment::VMTP_HEADER_BYTES;
@@ -70,7 +70,7 @@ pub(super) struct Interface {
 }
 
 impl Machine {
-    /// The machine of this name that comes with the program.
+    /// The machine of this name that is included in the program.
     pub fn by_name(name: &str) -> Result<Self, String> {
         let found = FILES.iter().find(|(known, _)| *known == name);
         let (_, text) = found.ok_or_else(|| {
@@ -108,7 +108,7 @@ impl Machine {
 
 #[cfg(test)]
 impl Machine {
-    /// The same with what is our estimate as so many per cent, and the fitted number changed by so
+    /// The same with our estimates scaled to so many per cent, and the fitted number changed by so
     /// many nanoseconds.
     pub fn altered(&self, packets: u64, octets: u64, turn: u64, crossing_ns: i64) -> Self {
         let mut it = self.clone();
@@ -141,7 +141,7 @@ mod tests {
         assert!(error.starts_with("no machine `vax-11-750` with VMTP"), "{error}");
     }
 
-    /// What is fitted on one machine and carried to the others must be the same number of cycles.
+    /// A number that is fitted on one machine and carried to the others must be the same in cycles.
     #[test]
     fn the_kernel_takes_the_same_cycles_on_each() {
         let [old, slow, fast] = machines();

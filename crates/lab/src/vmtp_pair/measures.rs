@@ -1,4 +1,4 @@
-//! What a run of VMTP gives: times of transactions, rates, and where time went.
+//! The results of a run of VMTP: times of transactions, rates, and the use of time.
 
 use sockscope_experiment::VmtpParameters;
 use sockscope_experiment::measurement::{Distribution, Measure, Measurement};
@@ -9,10 +9,10 @@ use super::frame::FRAMING_BYTES;
 use super::network::Counts;
 use super::process::Call;
 
-/// What was seen between two counts, `span_ns` apart.
+/// The measures between two counts, `span_ns` apart.
 ///
 /// Rates are of the time from the first transaction that ended to the last one, so that they do not
-/// hang on what was under way.
+/// depend on unfinished transactions.
 ///
 /// # Errors
 ///
@@ -46,7 +46,7 @@ fn user_bytes(parameters: &VmtpParameters) -> u64 {
     (parameters.request_bytes + parameters.response_bytes) as u64
 }
 
-/// Rates, and the mean of what a transaction puts on the cable.
+/// Rates, and the mean load of a transaction on the cable.
 fn of_calls(parameters: &VmtpParameters, calls: &[Call], transfer_ns: u64) -> Vec<Measure> {
     let per_s = (calls.len() - 1) as f64 * 1e9 / transfer_ns as f64;
     let mean = |of: fn(&Call) -> u64| calls.iter().map(of).sum::<u64>() as f64 / calls.len() as f64;
@@ -72,7 +72,7 @@ fn of_hosts(before: &Counts, after: &Counts, span_ns: u64) -> Vec<Measure> {
     let calls = (after.tally.calls.len() - before.tally.calls.len()) as f64;
     let percent = |after: u64, before: u64| 100.0 * (after - before) as f64 / span_ns as f64;
     let count = |after: u64, before: u64| (after - before) as f64;
-    // The silence that follows each frame carries nothing for anybody.
+    // The silence that follows each frame carries no data.
     let taken_ns = |link: &LinkCounts| link.busy_ns + link.frames * EthernetConfig::TEN.gap_ns;
     let (link, earlier) = (&after.link, &before.link);
     [

@@ -26,7 +26,7 @@ const WARM_UP: u64 = 8;
 ///
 /// # Errors
 ///
-/// When a machine is not known, a client gets no response, or the run stands still.
+/// When a machine is not known, a client gets no response, or the run does not end.
 pub(crate) fn run(
     experiment: &Experiment,
     parameters: &VmtpParameters,
@@ -43,7 +43,7 @@ fn simulate(parameters: &VmtpParameters, seed: u64) -> Result<Measurement, Strin
     simulate_on(parameters, &Machine::by_name(&parameters.machine)?, &of_server, seed)
 }
 
-/// The same on machines of which some numbers may have been changed.
+/// The same on machines with numbers that may have been changed.
 fn simulate_on(
     parameters: &VmtpParameters,
     machine: &Machine,

@@ -31,7 +31,7 @@ pub(super) struct Network {
     servers: usize,
 }
 
-/// What was counted up to some time.
+/// The counts up to some time.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Counts {
     pub link: LinkCounts,
@@ -105,7 +105,7 @@ impl Network {
         self.starts.reverse();
     }
 
-    /// Lets time pass up to `until_ns`. What is due at the same time happens in the order cable,
+    /// Lets time pass up to `until_ns`. Events due at the same time happen in the order cable,
     /// hosts by number, clients that begin.
     pub fn run(&mut self, until_ns: u64) -> Result<(), String> {
         loop {
@@ -153,7 +153,7 @@ impl Network {
         }
     }
 
-    /// What was counted so far.
+    /// The counts up to now.
     pub fn counts(&self) -> Counts {
         let counts = self.hosts.iter().map(Host::counts);
         let mut tally = Tally::default();
@@ -188,8 +188,8 @@ fn link(parameters: &VmtpParameters) -> LinkConfig {
     LinkConfig { kind, faults: link_faults(parameters.faults()) }
 }
 
-/// Two blocks to a packet, and the time limits with which Stanford's BSD code of 1986-87 ran, of which
-/// the Ultrix port is a descendant.
+/// Two blocks to a packet, and the time limits of Stanford's BSD code of 1986-87, from which the
+/// Ultrix port descends.
 fn config() -> Config {
     Config {
         retries: 3,

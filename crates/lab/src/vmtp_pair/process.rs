@@ -1,7 +1,7 @@
 //! Processes: clients that make one transaction after the other, and servers that answer at once.
 //!
 //! Each has an engine of `sockscope_vmtp` in the kernel of its host. A host asks a process that has
-//! the CPU for its next [`Step`]; packets and time limits come at the level of interrupts.
+//! the CPU for its next [`Step`]; packets and time limits are handled at the level of interrupts.
 
 use std::collections::VecDeque;
 
@@ -11,7 +11,7 @@ use sockscope_vmtp::{Client, Config, Event, Options, Outcome, Request, Response,
 
 use super::machine::Machine;
 
-/// What a process does with the CPU.
+/// The use of the CPU by a process.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Step {
     /// It works in the kernel for so long.
@@ -30,17 +30,17 @@ pub(super) trait Process {
     fn handle(&mut self, now_ns: u64, from: u16, packet: &[u8]);
     /// Whether a process that sleeps has a reason to wake up.
     fn is_awake(&self) -> bool;
-    /// What it does next; its last step is over.
+    /// Its next step; its last one is over.
     fn step(&mut self, now_ns: u64, machine: &Machine) -> Result<Step, String>;
     /// Whether it sends its engine's packets itself, so that no interrupt needs to.
     fn is_sending(&self) -> bool;
-    /// The engine's next packet, and to whom.
+    /// The engine's next packet, and its destination.
     fn transmit(&mut self, now_ns: u64) -> Option<(u16, Vec<u8>)>;
     /// When the engine's next time limit passes.
     fn timeout_ns(&self) -> u64;
     /// Time limits pass.
     fn time_out(&mut self, now_ns: u64);
-    /// What it has counted.
+    /// Its counts.
     fn tally(&self) -> Tally;
 }
 
@@ -72,10 +72,10 @@ pub(super) struct Call {
     pub octets_in: u64,
 }
 
-/// What every transaction asks.
+/// The request of every transaction.
 #[derive(Debug, Clone)]
 pub(super) struct Question {
-    /// Who is asked.
+    /// The addressed server.
     pub server: Entity,
     /// Where.
     pub to: u16,
@@ -87,7 +87,7 @@ pub(super) struct Question {
 enum ClientPhase {
     /// It is about to call.
     Begin,
-    /// The call has come into the kernel.
+    /// The call has entered the kernel.
     Called,
     Sending,
     Asleep,
@@ -95,7 +95,7 @@ enum ClientPhase {
     Waking,
 }
 
-/// A client and what it does.
+/// A client and its state.
 pub(super) struct ClientProcess {
     engine: Client<u16>,
     question: Question,
@@ -241,9 +241,9 @@ impl Process for ClientProcess {
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum ServerPhase {
     Asleep,
-    /// The request goes to the program.
+    /// The program gets the request.
     Accepting(Incoming<u16>),
-    /// The program's answer comes into the kernel.
+    /// The program's answer enters the kernel.
     Responding(Incoming<u16>),
     Sending,
     /// The program asks for the next request.

@@ -16,8 +16,8 @@ fn measure(measured: &Measurement, name: &str) -> f64 {
     (measured.measure(name).unwrap() * 100.0).round() / 100.0
 }
 
-/// The smallest is what the crossing is fitted to (Whateley: 15.39 ms). A full packet more costs the
-/// wire's 0.93 ms; the last block of a packet less than the first one.
+/// The crossing is fitted to the smallest (Whateley: 15.39 ms). A full packet more costs the wire's
+/// 0.93 ms; the last block of a packet less than the first one.
 #[test]
 fn time_of_a_transaction_by_the_size_of_its_request() {
     let table = [0, 1, 512, 1024, 1025, 2048, 15_360, 16_384].map(|bytes| {
@@ -91,7 +91,7 @@ fn a_group_costs_the_cable_no_more_than_one_server() {
     assert_eq!(table, [[16.0, 1.0, 32.0], [16.0, 2.0, 32.0], [16.0, 4.0, 32.0]]);
 }
 
-/// What is lost is sent again by blocks, and every transaction ends.
+/// Lost data is sent again by blocks, and every transaction ends.
 #[test]
 fn transactions_outlive_lost_frames() {
     let measured = run("request_bytes = 16384\nresponse_bytes = 16384\nrun_ms = 20000\n\
@@ -122,10 +122,10 @@ fn a_run_that_is_too_short_says_so() {
     assert_eq!(error, "1 transaction ended: the run is too short");
 }
 
-/// What is our estimate, as per cent of what the file says: cost of packets, of octets, time between
-/// frames. With the fitted number fitted again, what is compared with the thesis or stands behind it:
-/// how many per cent of the time the network is busy with 16 KB both ways, two small ones for a large
-/// one (1.05), and the Mbit/s of one, two and three clients.
+/// Our estimates, as per cent of the file's values: cost of packets, of octets, time between frames.
+/// The fitted number is fitted again. Compared with the thesis, or the basis of a comparison: the
+/// network's busy time in per cent with 16 KB both ways, two small ones for a large one (1.05), and
+/// the Mbit/s of one, two and three clients.
 #[test]
 fn what_our_estimates_move() {
     let normal = Machine::by_name("decstation-5000-200").unwrap();

@@ -1,7 +1,7 @@
-//! What the programs of an experiment do, as processes of the model.
+//! The programs of an experiment, as processes of the model.
 //!
-//! A program here is a state machine that the model asks for its next action. What it sees it puts
-//! into a [`Log`] that it shares with whoever started it: the run looks there when it is over.
+//! A program here is a state machine that the model asks for its next action. It writes its
+//! observations into a [`Log`] that it shares with the run, which reads it at the end.
 
 mod phased;
 mod portmapper;
@@ -22,7 +22,7 @@ pub(crate) use rpc_echo::{ECHO, EchoClient, EchoServer, EchoTask};
 pub(crate) use stream::{DatagramWriter, ReadTask, StreamReader, StreamWriter, WriteTask};
 pub(crate) use traced::Traced;
 
-/// What the programs of one run saw.
+/// The observations of the programs of one run.
 #[derive(Debug, Default)]
 pub(crate) struct Log {
     /// Nanoseconds of each call or message.

@@ -5,7 +5,7 @@ use sockscope_sim::{Action, Program, ProgramContext};
 
 use super::SharedLog;
 
-/// Lists when the program inside has a piece of work: from what it takes to what it hands on.
+/// Lists the times when the program inside has a piece of work: from its input to its output.
 pub(crate) struct Phased<P> {
     inner: P,
     /// Its name in the list.

@@ -48,7 +48,7 @@ impl Portmapper {
             },
             State::Answered => self.receive(),
             State::Reading => {
-                // What is no call has no receiver here: a link may have turned a bit of it.
+                // Octets that are no call have no receiver here: a link may have turned a bit.
                 let Ok(reply) = self.answer(context.data()) else {
                     return Ok(self.receive());
                 };

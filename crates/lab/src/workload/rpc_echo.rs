@@ -1,7 +1,7 @@
 //! Remote calls over TCP: a client that sends a string and waits for it, a server that sends it back.
 //!
 //! Both have the record streams of the classic library, so their writes and reads have its sizes.
-//! Converting a string costs what copying it does, in user mode.
+//! Converting a string costs as much as copying it, in user mode.
 
 use std::collections::VecDeque;
 
@@ -27,12 +27,12 @@ const RECORD_OCTETS_MAX: usize = 1 << 31;
 /// Number of the first call; the library counts down from a random one.
 const XID: u32 = 0x1a2b_3c4d;
 
-/// How long the library waits for the portmapper's answer before it asks again, and how often it asks
+/// The library's wait for the portmapper's answer before it asks again, and the number of questions
 /// (`pmap_getport`: 5 s and a minute in all).
 const ANSWER_NS: u64 = 5_000_000_000;
 const QUESTIONS_MAX: u32 = 12;
 
-/// What the client is to do.
+/// The task of the client.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct EchoTask {
     /// Where the server is.
@@ -61,14 +61,14 @@ impl EchoTask {
     }
 }
 
-/// What both ends have: a connection, its streams, and writes still to be made.
+/// The state of either end: a connection, its streams, and writes still to be made.
 struct Ends {
     socket: SocketId,
     buffer: usize,
     convert_ps: u64,
     read_delay_ns: u64,
     writes: VecDeque<Vec<u8>>,
-    /// What was converted for these writes, until it is reported.
+    /// The conversion for these writes, until it is reported.
     converted: Option<Conversion>,
     reader: RecordReader,
     /// Octets read of the record that is coming.
@@ -101,8 +101,8 @@ impl Ends {
         Action::Compute(octets as u64 * self.convert_ps / 1000)
     }
 
-    /// The next write, or the wait for data when all is written: the library reads only what
-    /// select has announced. What is converted is reported before it is written.
+    /// The next write, or the wait for data when all is written: the library reads only data that
+    /// select has announced. A conversion is reported before its write.
     fn go_on(&mut self) -> Action {
         if let Some(converted) = self.converted.take() {
             return Action::Converted(self.socket, converted);
@@ -161,7 +161,7 @@ pub(crate) struct EchoClient {
     state: Client,
     text: String,
     made: u64,
-    /// How often the portmapper was asked, and until when the last question waits for its answer.
+    /// The number of questions to the portmapper, and the end of the wait for the last answer.
     asked: u32,
     answer_until_ns: u64,
     started_ns: u64,
@@ -250,7 +250,7 @@ impl EchoClient {
             _ if context.answer == Answer::Failed(SocketError::TimedOut) => self.ask(portmapper),
             _ => {
                 let Some(told) = port_told(context.data()) else {
-                    // What answers nothing that was asked has no receiver here: a link may have turned
+                    // A datagram that answers no question has no receiver here: a link may have turned
                     // a bit of it, or it answers an earlier run of the client.
                     let left_ns = self.answer_until_ns.saturating_sub(context.now_ns);
                     return Ok(Action::ReceiveWithin(socket, 8800, left_ns));
@@ -324,7 +324,7 @@ impl EchoClient {
     }
 }
 
-/// The results of a reply that says success.
+/// The results of a successful reply.
 fn results_of(reply: &[u8]) -> Result<&[u8], String> {
     match Message::decode(reply).map_err(|error| error.to_string())?.body {
         Body::Reply(reply) => results_in(reply).map_err(|why| format!("the server refused: {why}")),
@@ -348,7 +348,7 @@ fn results_in(reply: Reply<'_>) -> Result<&[u8], String> {
     Err(why.to_owned())
 }
 
-/// What the portmapper says of the port: `None` of a datagram that does not answer the question.
+/// The portmapper's answer about the port: `None` of a datagram that does not answer the question.
 fn port_told(datagram: &[u8]) -> Option<Result<u16, String>> {
     let Ok(Message { xid: XID, body: Body::Reply(reply) }) = Message::decode(datagram) else {
         return None;
@@ -485,7 +485,7 @@ mod tests {
     use crate::model;
     use sockscope_experiment::builtin_by_id;
 
-    /// What a call of 4,800 octets records of these kinds, in order of time.
+    /// The records of these kinds in a call of 4,800 octets, in order of time.
     fn records(kinds: &[Kind]) -> Vec<Record> {
         let experiment = builtin_by_id("lh-8").unwrap();
         let case = experiment.cases().unwrap().remove(0);

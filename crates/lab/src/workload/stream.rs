@@ -8,7 +8,7 @@ use sockscope_stack::{Endpoint, SocketError, SocketId};
 
 use super::{SharedLog, end, fail, moved, socket_of};
 
-/// What a writer is to do.
+/// The task of a writer.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct WriteTask {
     /// Where to.
@@ -123,7 +123,7 @@ impl Program for StreamWriter {
     }
 }
 
-/// What a reader is to do.
+/// The task of a reader.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ReadTask {
     /// Where it listens.

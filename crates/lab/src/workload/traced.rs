@@ -5,7 +5,7 @@ use sockscope_sim::{Action, Program, ProgramContext};
 
 use super::SharedLog;
 
-/// Lists what the program inside asks of the kernel.
+/// Lists the system calls of the program inside.
 pub(crate) struct Traced<P> {
     inner: P,
     log: SharedLog,
@@ -40,7 +40,7 @@ impl<P: Program> Program for Traced<P> {
     }
 }
 
-/// Name of the call that an action is, and octets asked for; `None` for what is no system call.
+/// Name of the system call of an action, and octets asked for; `None` for other actions.
 fn system_call(action: &Action) -> Option<(&'static str, usize)> {
     Some(match action {
         Action::Socket(_) => ("socket", 0),

@@ -1,4 +1,4 @@
-//! What processes did, and when.
+//! The activities of processes, by time.
 
 use sockscope_sim::{Activity, ActivityState};
 

@@ -1,4 +1,4 @@
-//! What was observed, as named numbers: the rows of Table 1 and the queues' lengths and delays.
+//! The observations, as named numbers: the rows of Table 1 and the queues' lengths and delays.
 
 use sockscope_experiment::measurement::Measure;
 use sockscope_record::{Point, Stage};
@@ -14,7 +14,7 @@ const QUEUES: [(Stage, &str, &str); 4] = [
 ];
 
 impl Observed {
-    /// All of them; what no packet shows is no number.
+    /// All of them; a value that no packet shows is no number.
     pub fn measures(&self) -> Vec<Measure> {
         let mut measures = self.table_1().map(|(name, us)| Measure::new(name, us)).to_vec();
         let (from_ns, until_ns) = self.span_ns();
@@ -28,8 +28,8 @@ impl Observed {
         measures
     }
 
-    /// Of a pipeline's stage: how long its processes have work for one piece, and how long those that
-    /// communicate wait for the CPU.
+    /// Of a pipeline's stage: the time for which its processes have work for one piece, and the CPU
+    /// waits of those that communicate.
     fn stage_measures(&self) -> Vec<Measure> {
         if self.measured.phases.is_empty() {
             return Vec::new();
@@ -68,7 +68,7 @@ impl Observed {
             ("interface_queue_us", delay(InterfaceEnqueue, InterfaceDequeue)),
             ("driver_and_wire_us", delay(InterfaceDequeue, InputEnqueue)),
             ("ip_queue_us", delay(InputEnqueue, InputDequeue)),
-            // What waits for another packet to be sent again says nothing of the protocol.
+            // The wait for a retransmission of another packet is no time of the protocol.
             ("receive_protocol_us", mean(&self.in_order_delays_us(InputDequeue, ReceiveEnqueue))),
             ("receive_socket_us", delay(ReceiveEnqueue, ReceiveDequeue) + self.packet_copy_us()),
         ]
@@ -78,7 +78,7 @@ impl Observed {
 impl Observed {
     /// Copying the data of a packet to the reader's memory, mean of all.
     fn packet_copy_us(&self) -> f64 {
-        // What a packet brought may be read in parts.
+        // The data of a packet may be read in parts.
         let packets = self.data(Point::ReceiveEnqueue);
         let bytes = mean(&packets.iter().map(|pass| f64::from(pass.len)).collect::<Vec<_>>());
         bytes * f64::from(self.copy_byte_ps) / 1e6
