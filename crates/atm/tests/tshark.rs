@@ -1,7 +1,7 @@
-//! tshark as the judge of what this crate makes.
+//! tshark as the judge of this crate's files.
 //!
-//! `scripts/setup` installs tshark. Where it is missing these tests fail and say so: what they
-//! check is checked nowhere else. `SOCKSCOPE_TSHARK` names another program to run.
+//! `scripts/setup` installs tshark. Without it these tests fail with this reason: nothing else
+//! checks these properties. `SOCKSCOPE_TSHARK` names another program to run.
 
 use std::fs::File;
 use std::process::Command;
@@ -12,7 +12,7 @@ use sockscope_atm::{Cell, Channel, Header, Interface, PayloadType, aal5};
 
 const CHANNEL: Channel = Channel { vpi: 3, vci: 0x1234 };
 
-/// What tshark prints of a file that `write` fills.
+/// The output of tshark for a file that `write` fills.
 fn dissected(arguments: &[&str], write: impl FnOnce(File)) -> String {
     let folder = tempfile::tempdir().expect("a folder for captures");
     let path = folder.path().join("capture");
@@ -93,7 +93,7 @@ fn a_wrong_bit_in_an_aal5_frame_is_seen() {
     assert_eq!(lines.iter().filter(|line| line.contains("(incorrect")).count(), 1, "{lines:?}");
 }
 
-/// Cells come from the segmentation, their payloads make the frame again.
+/// Segmentation gives the cells, and their payloads make the frame again.
 #[test]
 fn an_ip_packet_is_found_in_the_cells_that_carry_it() {
     let packet = ip_packet();

@@ -24,7 +24,7 @@ struct SarMessage {
     octets: Vec<u8>,
 }
 
-/// The messages of `sar.csv`; the fields next to each cell are checked on the way.
+/// The messages of `sar.csv`; the fields next to each cell are checked too.
 fn sar_messages() -> Vec<SarMessage> {
     let mut messages: Vec<SarMessage> = Vec::new();
     for line in include_str!("vectors/sar.csv").lines().skip(1) {

@@ -1,12 +1,11 @@
 //! Latency and rate of messages between two processes on two CPUs.
 //!
-//! `cargo bench -p sockscope-channel [-- --quick]`. Latencies are halves of round trips; 48 bytes and
-//! the slot's header fill one cache line. Rates are of messages of 64 bytes, sent and received one by
-//! one. Both are medians over short pieces of a round, in which other programs seldom take a CPU away,
-//! but for the whole run where it says so. Kinds take turns, each round with a fresh process; a line is
-//! the median of the rounds and their range. The two lines `48 B, spin` differ in nothing and show the noise. `one word` is what the
-//! machine itself takes: two threads that answer each other through one word each. On one CPU both
-//! sides must sleep for the other to run.
+//! `cargo bench -p sockscope-channel [-- --quick]`. Latencies are halves of round trips; 48 bytes and the slot's header
+//! fill one cache line. Rates are of messages of 64 bytes, sent and received one by one. Both are medians over short
+//! pieces of a round, in which other programs seldom take a CPU away, but for the whole run where the line says so.
+//! Kinds take turns, each round with a fresh process; a line is the median of the rounds and their range. The two lines
+//! `48 B, spin` are the same measurement and show the noise. `one word` is the machine's own time: two threads that
+//! answer each other through one word each. On one CPU both sides must sleep for the other to run.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -31,7 +30,7 @@ fn main() {
 /// Round trips that are timed together.
 const CHUNK: u32 = 100;
 
-/// One kind of measurement: its name, and what one round gives.
+/// One kind of measurement: its name, and the result of one round.
 type Kind = (&'static str, Box<dyn FnMut() -> f64>);
 
 fn latencies(rounds: usize, trips: u32) {
@@ -77,7 +76,7 @@ fn report(kinds: &mut [Kind], rounds: usize, unit: &str) {
     }
 }
 
-/// A process that sends back what it receives.
+/// A process that sends its received messages back.
 struct Echo {
     _peer: Peer,
     sender: Sender,
@@ -110,7 +109,7 @@ impl Echo {
     }
 }
 
-/// A process that counts what it receives.
+/// A process that counts its received messages.
 struct Drain {
     peer: Peer,
     sender: Sender,
@@ -140,7 +139,7 @@ impl Drain {
     }
 }
 
-/// A thread that sends back what it reads from a Unix stream socket.
+/// A thread that sends back its input from a Unix stream socket.
 struct StreamEcho {
     stream: UnixStream,
 }

@@ -22,7 +22,7 @@ fn main() -> Result<(), Error> {
     }
 }
 
-/// Says how long each question is, for ever: whoever asks can make this process print a line, not end it.
+/// Answers each question with its length, for ever: a question cannot end this process.
 fn answer_all() -> Result<(), Error> {
     let mut receiver = Receiver::bind(&Address::new("talk")?, Settings::default())?;
     loop {
@@ -37,7 +37,7 @@ fn answer_all() -> Result<(), Error> {
 pub fn answer_next(receiver: &mut Receiver) -> Result<Result<(), Error>, Error> {
     let message = match receiver.receive(Wait::FUTEX) {
         Ok(message) => String::from_utf8_lossy(&message.to_vec()).into_owned(),
-        // Who asked has its answer and is gone.
+        // The asking process has its answer and is gone.
         Err(Error::PeerGone { .. }) => return Ok(Ok(())),
         // It was detached; the others go on.
         Err(error @ (Error::Misbehaved { .. } | Error::BadSetup { .. })) => return Ok(Err(error)),

@@ -7,14 +7,14 @@
 
 use std::collections::{HashSet, VecDeque};
 
-/// Who orders progress before the load of the request, and the request before the load of progress.
+/// The sides that have a barrier between their store and the load that follows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Barrier {
     /// Each side has a fence of its own.
     Both,
-    /// Who goes to sleep empties everybody's store buffer: membarrier(2).
+    /// The sleeping side empties the store buffers of both sides: membarrier(2).
     BySleeper,
-    /// Who goes to sleep has a fence, and the other side nothing.
+    /// The sleeping side has a fence, and the other side nothing.
     SleeperAlone,
     /// No process.
     None,
@@ -49,7 +49,7 @@ enum At {
     BeforeLook,
     /// Looks once more.
     LookAgain,
-    /// Asks the kernel to sleep while the other's progress is what it was.
+    /// Asks the kernel to sleep while the other's progress is unchanged.
     Sleep,
     Armed,
     TakeBack,
@@ -85,7 +85,7 @@ impl State {
         self.processes.iter().all(|process| process.at == At::Done)
     }
 
-    /// What `who` sees of a word: its own latest store, else memory.
+    /// The value of a word for `who`: its own latest store, else memory.
     fn load(&self, who: usize, word: usize) -> u8 {
         let own = self.processes[who].buffer.iter().rev().find(|store| store.0 == word);
         own.map_or(self.memory[word], |store| store.1)
@@ -104,7 +104,7 @@ impl State {
         store.map(|(word, value)| self.memory[word] = value).is_some()
     }
 
-    /// Whether `who` can go on, by what it sees now.
+    /// Whether `who` can go on, with the values that it sees now.
     fn can_go_on(&mut self, who: usize) -> bool {
         let next = self.processes[who].next;
         if who == 0 {
@@ -115,7 +115,7 @@ impl State {
         self.load(1, WORD[slot(next)]) == next + 1
     }
 
-    /// One step of `who`; what went wrong, if anything did.
+    /// One step of `who`; the error, if any.
     fn step(&mut self, who: usize, barrier: Barrier) -> Result<(), String> {
         let (next, other) = (self.processes[who].next, 1 - who);
         let at = self.processes[who].at;
@@ -171,7 +171,7 @@ impl State {
             At::LookAgain if self.can_go_on(who) => At::TakeBack,
             At::LookAgain => At::Sleep,
             At::Sleep => {
-                // A system call is no barrier by rule, but it compares with what memory holds.
+                // A system call is no barrier by rule, but it compares with the value in memory.
                 let moved = self.memory[PROGRESS[other]] != self.processes[who].seen;
                 if moved { At::TakeBack } else { At::Armed }
             }
@@ -203,7 +203,7 @@ impl State {
         }
     }
 
-    /// All states that may come next.
+    /// All possible next states.
     fn successors(&self, barrier: Barrier) -> Result<Vec<Self>, String> {
         let mut states = Vec::new();
         for who in [0, 1] {
@@ -225,7 +225,7 @@ fn slot(number: u8) -> usize {
     usize::from(number % SLOTS)
 }
 
-/// Tries everything; how many states there are, or what went wrong in one of them.
+/// Tries everything; the number of states, or the error in one of them.
 fn explore(barrier: Barrier) -> Result<usize, String> {
     let mut seen = HashSet::from([State::start()]);
     let mut open = vec![State::start()];

@@ -1,7 +1,7 @@
 //! The ATM driver on the machines of the thesis, at the sizes where its figures turn.
 //!
-//! Tables are written as a reader would: octets of data, cells, and what the model gives. They move
-//! when the driver, the bus or a machine's file does.
+//! Tables are written for a reader: octets of data, cells, and the results of the model. They
+//! change with the driver, the bus or a machine's file.
 
 use sockscope_experiment::result::RunResult;
 use sockscope_experiment::{Experiment, builtin_by_id};
@@ -92,7 +92,7 @@ fn the_share_of_copying_falls_where_a_cell_begins_and_nowhere_else() {
     assert!(sizes().all(|at| shares[at] >= shares[21]));
 }
 
-/// What Figure 4 (40 % at 21 octets) and Figure 5 (best at 20) would need.
+/// The numbers that Figure 4 (40 % at 21 octets) and Figure 5 (best at 20) would need.
 #[test]
 fn a_setup_of_seven_microseconds_gives_the_low_shares_and_a_best_size_of_20() {
     let expected = "20: 2 80% 74 | 21: 3 39% 36 | 988: 24 75% 73";

@@ -27,7 +27,7 @@ fn carried(id: &str, changes: &[&str]) -> (u64, u64, u64) {
 
 const SHORT: &str = "total_bytes=100000";
 
-/// What is lost or damaged is sent again. What comes twice, or after others, is acknowledged at once.
+/// Lost or damaged data is sent again. Data doubled or out of order is acknowledged at once.
 #[test]
 fn every_octet_arrives_over_a_link_that_does_any_of_it() {
     let (bytes, again, acks_plain) = carried("lh-6", &["write_bytes=4096", SHORT]);

@@ -1,4 +1,4 @@
-//! What callers of the model waited, measured from the records of their own calls alone, against the table of
+//! Waits of the model's callers, measured from the records of their own calls alone, against the table of
 //! requests.
 
 use sockscope_analysis::{Analyzer, ConnectionAnalysis, Request, RequestEnd, TraceFacts};
@@ -27,7 +27,7 @@ fn sum_of(request: &Request) -> u64 {
     parts.request_ns + parts.service_ns + parts.response_ns
 }
 
-/// Compares each request of a connection; gives how many were answered one by one, and how many were not.
+/// Compares each request of a connection; returns the number answered one by one, and that of all others.
 fn compare(found: &ConnectionAnalysis, records: &[Record], what: &str) -> [u64; 2] {
     let requests = &found.requests;
     assert_eq!(requests.left_out, 0, "{what}");

@@ -89,7 +89,7 @@ fn proxy(at: &Address, to: &Address, socket: UdpSocket, config: Config) -> Runni
     })
 }
 
-/// Sends back what it gets.
+/// Sends received messages back.
 fn echo(own: &Address, peer: &Address) -> Running<()> {
     let mut channel = Duplex::new(own, peer.clone(), settings()).unwrap();
     Running::start(move |ends| {
@@ -104,7 +104,7 @@ fn echo(own: &Address, peer: &Address) -> Running<()> {
     })
 }
 
-/// What an application does with its peer. It has nothing that could tell it where the peer is.
+/// The actions of an application with its peer. Nothing shows it the place of the peer.
 fn application(own: &Address, peer: &Address, sizes: &[usize]) -> Vec<Vec<u8>> {
     let mut channel = Duplex::new(own, peer.clone(), settings()).unwrap();
     let call = |&len: &usize| {
@@ -179,7 +179,7 @@ fn a_stream_under_loss_arrives_once_and_in_order_and_a_slow_reader_makes_the_sen
         for number in 0..3_000_u32 {
             sender.send(&[number.to_le_bytes(); 100].concat(), SLEEP).unwrap();
         }
-        // The proxy takes what is in the slots before it hears that the sender has gone.
+        // The proxy takes the messages in the slots before it notices that the sender has gone.
         sender
     });
     for number in 0..3_000_u32 {

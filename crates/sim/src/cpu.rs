@@ -92,7 +92,7 @@ impl Segment {
     }
 }
 
-/// A CPU. The segment of an interrupt lies on top of the interrupted one, and ends before it.
+/// A CPU. An interrupting segment of any level lies on top of the interrupted one and ends first.
 #[derive(Debug)]
 pub(crate) struct Cpu {
     /// `splnet` keeps device interrupts out too.

@@ -1,8 +1,8 @@
 //! Links between hosts, and their faults.
 //!
-//! A link takes one frame at a time from each of its stations and reports its departure and its
-//! arrival by events. Chance decides about back-off and faults, each in a stream of its own. Times
-//! are nanoseconds.
+//! A link takes one frame at a time from each of its stations, and reports the frame's departure
+//! and arrival by events. Chance decides about back-off and faults, each in a stream of its own.
+//! Times are nanoseconds.
 
 mod context;
 mod ethernet;

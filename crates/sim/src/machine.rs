@@ -56,7 +56,7 @@ pub struct Cpu {
     #[serde(default)]
     pub probe_ns: u32,
     /// The extra cost of a routine's first call after an interrupt of a computing program, which
-    /// has the kernel's code and data out of part of the cache; in percent of its fixed cost.
+    /// has displaced the kernel from part of the cache; in percent of its fixed cost.
     #[serde(default)]
     pub refill_percent: u32,
     /// Source of the numbers.
@@ -146,8 +146,8 @@ impl Machine {
     ///
     /// # Errors
     ///
-    /// When it is not of the expected form, names a routine that does not exist, leaves a source
-    /// out, or when a time or the extra of a cold cache is too long.
+    /// When it is not of the expected form, names an unknown routine or leaves a source out; or
+    /// when a time, or its extra by a cold cache, is too long.
     pub fn from_toml(text: &str) -> Result<Self, MachineError> {
         let file: File =
             toml::from_str(text).map_err(|error| MachineError::Form(error.to_string()))?;

@@ -1,8 +1,8 @@
 //! Programs: the actions of processes.
 //!
 //! A program is asked for its next action each time it is in user mode, and gets the result of the
-//! action before. It has no other way to the shared, so that a run depends on nothing but its
-//! scenario.
+//! action before. It has no other access to the simulation, so that a run depends on nothing but
+//! its scenario.
 
 use sockscope_record::Protocol;
 use sockscope_stack::socket::Shutdown;
@@ -62,7 +62,7 @@ pub enum Action {
     Sleep(u64),
     /// Uses the CPU in user mode for so many nanoseconds.
     Compute(u64),
-    /// Adds one to a counter of the host, and wakes a process that waits for it.
+    /// Adds one to a counter of the host, and wakes the processes that wait for it.
     Post(u32),
     /// Takes one from a counter of the host, waiting until there is one.
     Take(u32),

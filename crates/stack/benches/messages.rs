@@ -116,7 +116,7 @@ impl Hosts {
         loop {
             match self.step(0, |stack, meter| call.step(stack, &user, meter)) {
                 Step::Continue => {}
-                // Space comes with an acknowledgment that waits for the timer.
+                // The acknowledgment that frees space waits for the timer.
                 Step::Sleep(_) => self.step(1, Stack::fasttimo),
                 Step::Done(result) => break assert_eq!(result, Ok(MESSAGE_BYTES as u32)),
             }
@@ -142,7 +142,7 @@ impl Hosts {
         result
     }
 
-    /// Lets effects happen, and what they cause at the other host, until nothing is left.
+    /// Carries out effects, and their results at the other host, until nothing is left.
     fn settle(&mut self, host: usize) {
         let mut effects = std::mem::take(&mut self.effects);
         self.hosts[host].meter.take_effects(&mut effects);

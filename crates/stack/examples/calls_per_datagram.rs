@@ -1,4 +1,4 @@
-//! Prints how often a host calls each routine for one datagram, version by version.
+//! Prints the number of calls of each routine by a host for one datagram, version by version.
 //!
 //! `cargo run --example calls_per_datagram -- 1024`
 
@@ -31,8 +31,8 @@ fn main() -> Result<(), SocketError> {
     Ok(())
 }
 
-/// Calls of each routine for one datagram, after a first one has filled what is cached; no calls
-/// where the version refuses the message.
+/// Calls of each routine for one datagram, after a first one has filled the caches; no calls where
+/// the version refuses the message.
 fn calls(version: Personality, message_bytes: usize) -> Vec<u64> {
     let interfaces = vec![InterfaceConfig::ethernet3("en0", OWN)];
     let mut stack = Stack::new(version, StackConfig { interfaces, ..StackConfig::default() });

@@ -59,8 +59,8 @@ pub struct SocketRules {
 pub enum SendWait {
     /// 4.2BSD: while there is no space at all.
     NoSpace,
-    /// 4.3BSD: also while a whole cluster is still to be written, less than one fits and at least
-    /// one is queued, so that writes stay aligned to clusters.
+    /// 4.3BSD: also while the rest of a write is at least a cluster, the space is smaller than one,
+    /// and at least one is queued. So writes stay aligned to clusters.
     Aligned,
     /// 4.3BSD-Reno: while the rest does not fit and there is less space than the low-water mark.
     LowWater,

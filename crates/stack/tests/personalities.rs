@@ -1,4 +1,4 @@
-//! The tables of `docs/reference/personalities.md` are what the personalities are.
+//! The tables of `docs/reference/personalities.md` agree with the personalities.
 //!
 //! `SOCKSCOPE_UPDATE=1 cargo test -p sockscope-stack --test personalities` writes them anew.
 
@@ -51,7 +51,7 @@ fn tables() -> String {
     text
 }
 
-/// What the others do otherwise.
+/// The differences of the others.
 fn differences() -> String {
     let mut text = String::new();
     for (name, base) in DERIVED {

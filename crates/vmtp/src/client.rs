@@ -1,9 +1,9 @@
 //! The client's half: one entity, one transaction at a time (RFC 1045 chapter 4).
 //!
-//! After each input, call [`Client::handle`] with a packet, or [`Client::handle_timeout`] at the time
-//! of [`Client::poll_timeout`]. Then send all packets of [`Client::poll_transmit`], and take all
-//! events of [`Client::poll_event`]. `now_ns` never decreases. Nothing here reads a clock or a socket;
-//! `A` is an address of the network below.
+//! Call [`Client::start`] first. Give each packet to [`Client::handle`], and call
+//! [`Client::handle_timeout`] at the time of [`Client::poll_timeout`]. After each of these calls, send
+//! all packets of [`Client::poll_transmit`] and take all events of [`Client::poll_event`]. `now_ns`
+//! never decreases. Nothing here reads a clock or a socket; `A` is an address of the network below.
 
 mod replies;
 

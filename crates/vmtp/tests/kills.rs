@@ -1,13 +1,13 @@
-//! A store whose server and clients are killed by SIGKILL while they work: nothing that was answered
-//! is lost, nothing is done twice.
+//! A store whose server and clients are killed by SIGKILL while they work: no answered change is
+//! lost, and no change is done twice.
 //!
 //! `cargo test -p sockscope-vmtp --test kills` makes some thousand changes; for a million:
 //! `STORE_CHANGES=1000000 cargo test --release -p sockscope-vmtp --test kills`.
 //!
 //! The program runs itself as `server FOLDER PORT` and `client NUMBER PORT CHANGES`. A client has one
-//! file. Its change number k follows from k alone, and the store counts changes: so the count tells a
-//! client that begins where the one before was killed what to do next, and any change done twice or
-//! lost shows in the count that comes with the next answer, and in the octets.
+//! file. Its change number k follows from k alone, and the store counts changes. So the count gives
+//! the next change to a client that begins where the one before was killed. A change done twice or
+//! lost shows in the count of the next answer, and in the octets.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
@@ -59,7 +59,7 @@ fn server(folder: &Path, port: u64) {
     serve(&mut service, &mut store, |_| false).expect("a network and a disk");
 }
 
-/// What a change does.
+/// The effect of a change.
 enum Change {
     Write { page: u32, data: Vec<u8>, durable: bool },
     SetLength(u64),
@@ -151,11 +151,11 @@ fn check(store: &mut StoreClient, file: u16, model: &[u8], at: u64) {
 /// A process that ends with this one.
 struct Process {
     child: Child,
-    /// Reads what it says.
+    /// Reads its output.
     listener: Option<thread::JoinHandle<()>>,
 }
 
-/// What a client's process said: the changes that were answered, or that it ended.
+/// A line of a client's process: the number of answered changes, or its end.
 struct Said {
     client: usize,
     process: u32,
@@ -194,7 +194,7 @@ impl Process {
         process
     }
 
-    /// SIGKILL; all that it said before has come.
+    /// SIGKILL; all its earlier output has been read.
     fn kill(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -204,7 +204,7 @@ impl Process {
     }
 }
 
-/// What is known of a client.
+/// The known progress of a client.
 #[derive(Clone, Copy, Default)]
 struct Progress {
     process: u32,
@@ -272,7 +272,7 @@ fn supervise() {
     println!("store: {total} changes, {kills} kills: nothing lost, nothing done twice");
 }
 
-/// What a store that is opened again says, and what is in the folder.
+/// Checks the answers of a store that is opened again, and the contents of the folder.
 fn check_at_rest(store: &mut Store, folder: &Path, client: u64, changes: u64) {
     let (name, model) = (format!("client-{client}"), model(client, changes));
     let mut execute = |session, sequence, operation| {

@@ -22,7 +22,7 @@ fn reverse(request: Incoming<SocketAddr>) -> Outcome {
     Outcome { code: code::OK, segment, ..Outcome::default() }
 }
 
-/// Runs `work` while a server answers; gives what it gives.
+/// Runs `work` while a server answers; returns its result.
 fn with_server<T: Send>(
     transport: Transport,
     at: IpAddr,
@@ -71,8 +71,8 @@ fn calls_of_all_sizes_over_udp_on_both_ip_versions() {
     }
 }
 
-/// Counts the test as skipped: `cargo xtask ci` counts these lines. Of a test that passes libtest shows what is
-/// written this way, and not what `eprintln!` writes.
+/// Counts the test as skipped: `cargo xtask ci` counts these lines. libtest shows lines written this way for a
+/// test that passes, unlike the output of `eprintln!`.
 fn skip(test: &str, error: &dyn std::error::Error) {
     let _ = writeln!(std::io::stderr(), "SKIPPED: {test}: no raw IP sockets: {error}");
 }

@@ -22,8 +22,8 @@ pub trait PacketFormat {
 }
 
 /// Eight bytes of header, big-endian: "SKCH", the payload's length (16 bits, modulo 2^16) and the
-/// Internet checksum of the whole packet (RFC 1071), which finds errors that a transport without
-/// one does not.
+/// Internet checksum of the whole packet (RFC 1071). It finds errors that a transport without a
+/// checksum does not.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Checked;
 

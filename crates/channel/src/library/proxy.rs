@@ -70,7 +70,7 @@ impl<L: RemoteLink, F: PacketFormat> Proxy<L, F> {
         self.counts
     }
 
-    /// Moves waiting messages, both ways; sleeps before when there are none, at most for `timeout`.
+    /// Moves waiting messages, both ways; sleeps before when none wait, at most for `timeout`.
     /// To be called again and again.
     ///
     /// # Errors

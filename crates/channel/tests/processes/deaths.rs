@@ -1,4 +1,4 @@
-//! SIGKILL at any instant: the other side notices, reads what was sent, and nothing stays.
+//! SIGKILL at any instant: the other side notices, reads all sent messages, and nothing stays.
 
 use std::time::Duration;
 
@@ -91,7 +91,7 @@ fn all_that_a_sender_published_before_it_was_killed_is_read() {
     assert!(matches!(receiver.receive(SLEEP), Err(Error::PeerGone { .. })));
 }
 
-/// Kills processes in the middle of everything, then looks for what they left.
+/// Kills processes in the middle of everything, then looks for their remains.
 #[test]
 fn kills_leave_no_name_no_file_and_no_mapping() {
     let at = address("stale");

@@ -27,7 +27,7 @@ pub fn scribble_slots(to: &str, seed: u64) {
     loop {
         for number in 0..1_000_u64 {
             scribble(words, &mut random);
-            // Now and then what a reader waits for, so that it does not stop at the first word.
+            // Sometimes the word of a reader, so that it reads beyond the first one.
             let slot = (4_096 + (number % 4) as usize * 128) / 8;
             let length = if random.is_multiple_of(8) { random as u32 } else { 100 };
             words[slot].store((number + 1) << 32 | u64::from(length), Ordering::Release);

@@ -4,8 +4,8 @@ use sockscope_channel::{Error, Receiver, Sender, Settings, Wait};
 
 use super::{Peer, SLEEP, SPIN, address, talk};
 
-/// A sender scribbles over its whole segment while it is read. What comes out is messages within
-/// their slots, until it is found out; honest senders are not touched.
+/// A sender scribbles over its whole segment while it is read. The reader gets messages within
+/// their slots, until it finds an error; honest senders are not affected.
 #[test]
 fn a_sender_that_scribbles_is_read_within_bounds_and_detached() {
     let at = address("scribble");

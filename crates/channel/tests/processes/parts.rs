@@ -18,7 +18,7 @@ fn settings() -> Settings {
     Settings { slots: 64, slot_bytes: 1 << 16, ..Settings::default() }
 }
 
-/// What an application does with its peer. It has nothing that could tell it where the peer is.
+/// The actions of an application with its peer. Nothing shows it the place of the peer.
 fn application(own: &Address, peer: &Address) -> Vec<Vec<u8>> {
     let mut channel = Duplex::new(own, peer.clone(), settings()).unwrap();
     let call = |len: usize| {

@@ -12,7 +12,7 @@ fn settings() -> Settings {
     Settings { slots: 64, slot_bytes: 1 << 16, ..Settings::default() }
 }
 
-/// Messages of all lengths go to another process and come back unchanged, whatever way both wait.
+/// Messages of all lengths go to another process and return unchanged, for each kind of wait.
 #[test]
 fn messages_of_all_lengths_come_back_from_another_process() {
     for (name, wait) in [("spin", SPIN), ("futex", SLEEP), ("socket", SLEEP_AT_SOCKET)] {
@@ -64,7 +64,7 @@ fn every_subscriber_gets_every_message_from_its_first_on() {
     while sender.peers().count() < peers.len() {
         std::thread::yield_now();
     }
-    // All of the four are there, each from some message on that is still to come.
+    // All of the four are there, each from some later message on.
     for number in 0..5_000_u64 {
         assert_eq!(sender.send(&number.to_le_bytes(), SLEEP_AT_SOCKET).unwrap(), number);
     }

@@ -1,6 +1,6 @@
 //! The other process of the tests and of the benchmark: `channel-peer COMMAND ARGUMENT…`.
 //!
-//! What it finds goes to standard output, one line for each thing. It ends with its standard input
+//! It writes its results to standard output, one line for each. It ends with its standard input
 //! where it would otherwise run for ever, so that no test leaves it behind.
 
 #![allow(unsafe_code)]
@@ -43,7 +43,7 @@ fn main() {
     }
 }
 
-/// Sends back what it receives, until the sender is gone.
+/// Sends received messages back, until the sender is gone.
 fn echo(from: &str, to: &str, wait: Wait, cpu: &str) {
     pin(cpu);
     let settings = || Settings { slots: 64, slot_bytes: 1 << 16, ..Settings::default() };
@@ -56,8 +56,8 @@ fn echo(from: &str, to: &str, wait: Wait, cpu: &str) {
     }
 }
 
-/// Receives `count` numbered messages of 64 bytes, and says how long all of them took and, in the
-/// median, each 10,000.
+/// Receives `count` numbered messages of 64 bytes, and prints the time of all of them and the
+/// median time of 10,000.
 fn drain(from: &str, count: u64, slots: u64, cpu: &str) {
     pin(cpu);
     let settings = Settings { slots: slots as u32, slot_bytes: 64, ..Settings::default() };
@@ -89,7 +89,7 @@ fn send(to: &str, id: u64, count: u64) {
     println!("sent {count}");
 }
 
-/// Subscribes, says so, receives `count` messages and prints how the numbers went.
+/// Subscribes, reports this, receives `count` messages and prints the course of the numbers.
 fn subscribe(to: &str, count: u64) {
     let mut receiver =
         Receiver::subscribe(&address(to), Settings::default()).expect("somebody sends");
@@ -104,7 +104,7 @@ fn subscribe(to: &str, count: u64) {
     println!("received {count}");
 }
 
-/// Publishes numbers, as fast as it can and over what no receiver has read, until it is killed.
+/// Publishes numbers, as fast as it can and over unread messages, until it is killed.
 fn publish(at: &str) {
     let settings = Settings { slots: 16, when_full: WhenFull::Overwrite, ..Settings::default() };
     let mut sender = Sender::bind(&address(at), settings).expect("a free address");
@@ -163,11 +163,11 @@ fn join(name: &str, members: u64, count: u64) {
         }
     }
     println!("member {} heard {:?}", group.number(), next.values().collect::<Vec<_>>());
-    // Others may still read what it sent last.
+    // Others may still read its last messages.
     std::thread::park();
 }
 
-/// Stands at `at` for a peer behind UDP, and delivers at `to` what comes from there.
+/// Receives at `at` for a peer behind UDP, and delivers at `to` the messages of that peer.
 fn proxy(at: &str, to: &str, port: u64, peer_port: u64) {
     let socket = UdpSocket::bind(("127.0.0.1", port as u16)).expect("a free port");
     socket.connect(("127.0.0.1", peer_port as u16)).expect("a peer");

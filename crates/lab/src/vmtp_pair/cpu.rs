@@ -1,8 +1,8 @@
 //! A CPU with two levels: interrupts in the order in which they arrived, and below them one process.
 //!
 //! An interrupt pushes the process's work back by exactly its time. The kernel takes the CPU from no
-//! process that works in it, so the next process is chosen only when a piece of work is over. `W` is
-//! a piece of work; times are nanoseconds.
+//! process that works in it: the next process is chosen when a piece of work is over. `W` is a piece
+//! of work; times are nanoseconds.
 
 use std::collections::VecDeque;
 

@@ -123,9 +123,9 @@ fn a_run_that_is_too_short_says_so() {
 }
 
 /// Our estimates, as per cent of the file's values: cost of packets, of octets, time between frames.
-/// The fitted number is fitted again. Compared with the thesis, or the basis of a comparison: the
-/// network's busy time in per cent with 16 KB both ways, two small ones for a large one (1.05), and
-/// the Mbit/s of one, two and three clients.
+/// The fitted number is fitted again. Then the numbers that are compared with the thesis: the
+/// network's busy time in per cent with 16 KB both ways, the time of two small ones for a large one
+/// (1.05), and the Mbit/s of one, two and three clients.
 #[test]
 fn what_our_estimates_move() {
     let normal = Machine::by_name("decstation-5000-200").unwrap();

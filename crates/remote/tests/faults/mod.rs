@@ -49,7 +49,7 @@ impl Relay {
         })
     }
 
-    /// Ends it; what it did to both directions.
+    /// Ends it; returns the faults of both directions.
     pub fn stop(self) -> Faults {
         self.stops.store(true, Ordering::Relaxed);
         let both = self.threads.into_iter().map(|thread| thread.join().unwrap());
@@ -61,7 +61,7 @@ impl Relay {
     }
 }
 
-/// One in ten is lost, one in ten comes twice, one in ten after the next one.
+/// One in ten is lost, one in ten is doubled, one in ten follows the next one.
 fn forward(from: &UdpSocket, to: &UdpSocket, stops: &AtomicBool) -> Faults {
     let (mut faults, mut held, mut random) = (Faults::default(), None::<Vec<u8>>, 1_u32);
     let mut datagram = vec![0; 65_536];

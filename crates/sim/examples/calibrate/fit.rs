@@ -16,8 +16,8 @@ pub struct Equation {
 /// also decides when acknowledgments are sent.
 const SECONDS_MIN: f64 = 1.0;
 
-/// The costs, none negative, that come nearest to all equations; errors count relative to what was
-/// measured. With four unknowns every set of them that may be positive can be tried.
+/// The costs, none negative, nearest to all equations; errors count relative to the measured
+/// values. With four unknowns every set of them that may be positive can be tried.
 pub fn fit(equations: &[Equation]) -> [f64; UNKNOWNS] {
     let candidates = (1_u32..1 << UNKNOWNS).filter_map(|set| {
         let answer = solve(equations, set)?;

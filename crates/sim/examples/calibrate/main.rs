@@ -1,10 +1,10 @@
-//! Fits or derives the costs in `machines/` from what the papers printed.
+//! Fits or derives the costs in `machines/` from the numbers printed in the papers.
 //!
 //! `cargo run --release -p sockscope-sim --example calibrate -- [MACHINE] [--write]`
 //!
-//! For the VAX-11/750 only the columns 1, 112, 1024 and 1025 of Tables 1 and 2 are used; the work
-//! comes from runs of the model. The SPARCstations follow from the VAX by one factor. Without
-//! `--write` the example only compares, and fails if a file is not what it would write.
+//! For the VAX-11/750 only the columns 1, 112, 1024 and 1025 of Tables 1 and 2 are used; runs of
+//! the model give the work. The SPARCstations follow from the VAX by one factor. Without `--write`
+//! the example only compares, and fails if a file differs from its output.
 
 mod file;
 mod fit;

@@ -1,4 +1,4 @@
-//! What the fitted model gives next to what was measured.
+//! The results of the fitted model next to the measurements.
 
 use crate::rows::Rows;
 use crate::tables::{SIZES, Table};

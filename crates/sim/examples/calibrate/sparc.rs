@@ -1,9 +1,9 @@
-//! The SPARCstations: costs of the VAX-11/750 times a factor for each class of routines, and what the
-//! paper gives by byte.
+//! The SPARCstations: costs of the VAX-11/750 times a factor for each class of routines, and the
+//! paper's numbers per byte.
 //!
 //! There are two factors: one for the receiving protocol, fitted to a continuous transfer, and one for
-//! all else, fitted to the sum of all delays of a single packet. How that sum divides (Table 1) and what
-//! transfers carry is for the model to predict.
+//! all else, fitted to the sum of all delays of a single packet. The model has to predict the parts of
+//! that sum (Table 1) and the rate of transfers.
 
 use std::net::Ipv4Addr;
 
@@ -41,15 +41,15 @@ const DISPATCH_NS: u32 = 60_000;
 /// 12.5 million a second.
 const WALK_NS: u32 = 240;
 
-/// Rounds of fits: each factor moves what the other is held against.
+/// Rounds of fits: each factor changes the target of the other.
 const ROUNDS: usize = 3;
 
 const SERVER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 
-/// What each class costs next to the VAX-11/750.
+/// The cost of each class next to the VAX-11/750.
 #[derive(Debug, Clone, Copy)]
 struct Factors {
-    /// TCP and IP on the way in.
+    /// TCP and IP on input.
     input: f64,
     /// Everything else.
     other: f64,
@@ -60,7 +60,7 @@ impl Factors {
         if is_input(routine) { self.input } else { self.other }
     }
 
-    /// What the factor of a routine was fitted to.
+    /// The measurement to which the factor of a routine was fitted.
     fn source(&self, routine: Routine) -> String {
         let fitted = if is_input(routine) {
             "260 us of receiving a packet of a continuous transfer"
@@ -71,7 +71,7 @@ impl Factors {
     }
 }
 
-/// Whether it belongs to the protocol on the way in.
+/// Whether it belongs to the protocol on input.
 fn is_input(routine: Routine) -> bool {
     use Routine::{InPcblookup, Ipintr, MAdj, MPullup, TcpInput, TcpReass, UdpInput};
     matches!(routine, Ipintr | TcpInput | UdpInput | InPcblookup | MPullup | MAdj | TcpReass)
@@ -120,13 +120,13 @@ fn bisect(is_slow: impl Fn(f64) -> bool) -> f64 {
     (low * 1e4).round() / 1e4
 }
 
-/// Mean of all delays of packets that come one at a time.
+/// Mean of all delays of packets that are sent one at a time.
 fn single_ns(machine: &Machine) -> f64 {
     let writer =
         BulkWriter::new((SERVER, 9), PACKET_BYTES as usize, 20).paced(Pace::Sleep(1_000_000_000));
     let setup = Setup { buffer_bytes: Some(1024), no_delay: true, ..Setup::default() };
     let records = transfer(machine, writer, setup, Some(PACKET_BYTES as u32));
-    // The copy for the reader comes after point 8.
+    // The copy for the reader follows point 8.
     let copy_ns = (PACKET_BYTES * u64::from(COPY_PS)) as f64 / 1e3;
     delay_ns(&records, Kind::WriteCall, Kind::InterfaceDequeue)
         + delay_ns(&records, Kind::InputEnqueue, Kind::ReceiveDequeue)
@@ -214,7 +214,7 @@ fn costs(vax: &Machine, factors: Factors, part: f64) -> Costs {
     costs
 }
 
-/// Whether the CPU comes to it by an interrupt.
+/// Whether an interrupt calls it.
 fn is_interrupt(routine: Routine) -> bool {
     matches!(routine, Routine::Ipintr | Routine::Enxint | Routine::Enrint)
 }

@@ -11,7 +11,7 @@ use crate::rows::Rows;
 use crate::tables::{SIZES, Table};
 use crate::{buffers, report, rows};
 
-/// Rounds of runs and fits: costs decide when acknowledgments come, and so how much work there is.
+/// Rounds of runs and fits: costs decide the times of acknowledgments, and so the amount of work.
 const ROUNDS: usize = 8;
 
 /// A 1-byte write took so long: 323 acknowledgments, one each 200 ms, for 10,000 writes (Table 3).
@@ -49,7 +49,7 @@ fn runs(machine: &Machine) -> [Vec<Rows>; 2] {
     ]
 }
 
-/// What the program and everything that no table lists took of a 1-byte write.
+/// The time of the program and of all that no table lists in a 1-byte write.
 fn user_ns(machine: &Machine, run_ns: u64) -> u64 {
     (machine.cpu.user_ns + ONE_BYTE_WRITE_NS).saturating_sub(run_ns / buffers::MESSAGES)
 }
@@ -63,7 +63,7 @@ fn fit_all(machine: &mut Machine, tables: &[Table; 2], runs: &[Vec<Rows>; 2]) {
                 let mut seconds = *seconds;
                 if *routine == Routine::Sbappend {
                     // It moves bytes in 1-byte writes only, and walks where it appends much: the
-                    // table cannot tell what these cost.
+                    // table does not show the cost of either.
                     seconds -= work.walked as f64 * f64::from(WALK_NS) / 1e9;
                     (work.bytes, work.walked) = (0, 0);
                 }
@@ -81,9 +81,9 @@ fn fit_all(machine: &mut Machine, tables: &[Table; 2], runs: &[Vec<Rows>; 2]) {
     machine.costs.set(Routine::Sbappend, Cost { byte_ps, walk_ns: WALK_NS, ..sbappend });
 }
 
-/// What the tables cannot tell apart, because it always comes together.
+/// Costs that the tables do not separate, because they always occur together.
 fn split_shared(machine: &mut Machine) {
-    // A call of tcp_xoutput that sends nothing tells the entry of its twin, tcp_output.
+    // A call of tcp_xoutput that sends nothing gives the entry cost of its twin, tcp_output.
     let twin = machine.costs.of(Routine::TcpXoutput).call_ns;
     let Cost { call_ns, mbuf_ns, .. } = machine.costs.of(Routine::TcpOutput);
     let mbuf_ns = (call_ns + mbuf_ns).saturating_sub(twin);

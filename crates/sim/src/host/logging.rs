@@ -29,8 +29,8 @@ impl Host {
         }
     }
 
-    /// A datagram socket is logged from its first datagram on, as a connection to its first peer, or
-    /// as the other end of the one whose datagrams it answers.
+    /// A datagram socket is logged from its first datagram on: as a connection to its first peer, or
+    /// as the other end of the connection whose datagrams it answers.
     pub(super) fn log_datagrams(
         &mut self,
         now_ns: u64,

@@ -8,7 +8,7 @@ use sockscope_stack::{Endpoint, SocketError, SocketId};
 /// Sends `count` datagrams to one address, with `sendto` each time.
 ///
 /// Notes `first_ns` and `sent_ns`, the times before the first and after the last, and `refused`,
-/// how many sends found no room.
+/// the number of sends without room.
 #[derive(Debug)]
 pub struct DatagramSender {
     to: Endpoint,
@@ -79,7 +79,7 @@ impl Program for DatagramSender {
             return self.send(id, context);
         }
         match context.answer {
-            // The stream position counts only what the protocol took.
+            // The stream position counts only bytes that the protocol took.
             Answer::Done(bytes) => self.offset += u64::from(bytes),
             Answer::Failed(SocketError::NoBuffers) => self.refused += 1,
             _ => {}
@@ -93,7 +93,7 @@ impl Program for DatagramSender {
     }
 }
 
-/// Receives datagrams at a port until `count` have come; 0 for no end.
+/// Receives datagrams at a port until it has `count` of them; 0 for no end.
 ///
 /// Notes `received_ns` with the time of the last one and `received_bytes`.
 #[derive(Debug)]

@@ -4,8 +4,8 @@ use sockscope_sim::programs::{Opened, Opening};
 use sockscope_sim::{Action, Answer, Data, Program, ProgramContext};
 use sockscope_stack::{Endpoint, SocketId};
 
-/// Sends a message, waits until as many bytes have come back, and so on; each round trip is noted
-/// as `round_trip_ns`.
+/// Sends a message, waits until it has received as many bytes, and so on; notes each round trip as
+/// `round_trip_ns`.
 #[derive(Debug)]
 pub struct EchoClient {
     opening: Opening,
@@ -89,7 +89,7 @@ impl Program for EchoClient {
     }
 }
 
-/// Takes one connection and writes back what it reads, until the end.
+/// Takes one connection and writes all read data back, until the end.
 #[derive(Debug)]
 pub struct EchoServer {
     opening: Opening,

@@ -1,4 +1,4 @@
-//! Calls and seconds of the buffer study: Tables 1 to 4 next to what the model does.
+//! Calls and seconds of the buffer study: Tables 1 to 4 next to the results of the model.
 
 use crate::common::buffers::{MESSAGES, tcp, udp};
 use sockscope_record::Kind;
@@ -68,7 +68,7 @@ fn calls_of_each_write_are_those_of_table_3() {
 
 /// The space that a write finds decides about its mbufs, the acknowledgment of the one before about
 /// its segments. The paper's times say that this happened before the space was looked at in 4 % of the
-/// writes; `docs/fidelity.md` tells how the model differs on the rest.
+/// writes; `docs/fidelity.md` has the differences of the model on the rest.
 #[test]
 fn most_writes_of_1025_bytes_find_the_one_before_unacknowledged() {
     let sim = tcp(&vax(), 1025, Everything::default());
@@ -123,7 +123,7 @@ fn seconds_of_both_groups_are_within_a_tenth_of_tables_1_and_2() {
     }
 }
 
-/// How far a routine's calls may be from the table's, in hundredths of these.
+/// The allowed distance of a routine's calls from the table's, in hundredths of these.
 fn tolerance(protocol: &str, routine: &str, bytes: usize) -> u64 {
     match (protocol, routine, bytes) {
         // The program's own start and end: about 880 calls of the system, 15 copies.
@@ -145,8 +145,8 @@ fn tolerance(protocol: &str, routine: &str, bytes: usize) -> u64 {
 /// the paper's one run had 1,472.
 const ACKNOWLEDGMENTS_OF_112: [u64; 2] = [1_580, 1_700];
 
-/// Whether a routine is called as often as printed; what acknowledgments of 112 bytes call, as often
-/// as in one of these two clusters.
+/// Whether a routine is called as often as printed; the calls of acknowledgments of 112 bytes, as
+/// often as in one of these two clusters.
 fn is_as_often(protocol: &str, routine: &str, bytes: usize, found: u64, paper: u64) -> bool {
     match (protocol, routine, bytes) {
         ("tcp", "tcp_input" | "tcp_xoutput" | "ipintr", 112) => {

@@ -1,9 +1,9 @@
-//! Two stations that always have a frame to send share a cable: who wins a collision keeps the cable.
+//! Two stations that always have a frame to send share a cable: the winner of a collision keeps it.
 //!
 //! IEEE 802.3 (1985), 4.2.3.2.5: a station waits, after its n-th collision with one frame, a number of
-//! slots drawn from 0 to 2^n - 1, and the count begins anew with each frame. Who wins has a new frame
-//! and draws from 0 and 1; who loses draws from twice as many as before. Let n be the collisions of
-//! the loser's frame. With n = 1 both win with the same chance; with n = 2 the last winner wins five
+//! slots drawn from 0 to 2^n - 1, and the count begins anew with each frame. The winner has a new
+//! frame and draws from 0 and 1; the loser draws from twice as many as before. Let n be the
+//! collisions of
 //! times as often (5/8 against 1/8), with n = 3 thirteen times (13/16 against 1/16), and so on, until
 //! the loser gives its frame up after 16.
 
@@ -17,7 +17,7 @@ use sockscope_sim::{Everything, LinkCounts, Simulation};
 const BYTES: usize = 1024;
 const RUN_NS: u64 = 10 * SECOND_NS;
 
-/// What arrived at a third host, in the order of the cable: which of two senders each frame is of.
+/// The frames that arrived at a third host, in the order of the cable: the sender of each.
 struct Cable {
     senders: Vec<usize>,
     counts: LinkCounts,
@@ -58,7 +58,7 @@ fn runs(senders: &[usize]) -> Vec<usize> {
     senders.chunk_by(|left, right| left == right).map(<[usize]>::len).collect()
 }
 
-/// Of the times that a sender had at least `won` frames in a row, in how many the next was its own too.
+/// Of the runs of at least `won` frames of one sender, the share that went on with one more.
 fn keeps_after(runs: &[usize], won: usize) -> f64 {
     let had: usize = runs.iter().map(|run| (run + 1).saturating_sub(won)).sum();
     let kept: usize = runs.iter().map(|run| run.saturating_sub(won)).sum();
@@ -77,7 +77,7 @@ fn who_wins_a_collision_keeps_the_cable_the_surer_the_longer() {
         assert!(*longest > 50, "seed {seed}: {longest}");
         let kept = [1, 2, 4, 8].map(|won| keeps_after(&runs, won));
         assert!(kept.is_sorted() && kept[3] > 0.95, "seed {seed}: {kept:?}");
-        // Over ten seconds neither is starved: who loses gives its frame up at last and begins anew.
+        // Over ten seconds neither is starved: the loser gives its frame up at last and begins anew.
         assert!(cable.counts.given_up > 0, "seed {seed}");
         let share = cable.senders.iter().sum::<usize>() as f64 / frames as f64;
         assert!((0.2..0.8).contains(&share), "seed {seed}: {share}");

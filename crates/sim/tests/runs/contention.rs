@@ -56,7 +56,7 @@ fn values(notes: &[Note], name: &str) -> Vec<u64> {
     notes.iter().filter(|note| note.name == name).map(|note| note.value).collect()
 }
 
-/// Nothing is lost for ever, and no station is starved: who began first is not who ends first by much.
+/// Nothing is lost for ever, and no station is starved: the first to begin does not end first by much.
 #[test]
 fn three_hosts_share_a_cable_fairly_and_lose_nothing() {
     for personality in Personality::ALL.map(|personality| personality.name) {
@@ -75,7 +75,7 @@ fn three_hosts_share_a_cable_fairly_and_lose_nothing() {
     }
 }
 
-/// The ledger of each of the three flows: what entered a stage has left it, resent segments aside.
+/// The ledger of each flow: bytes that entered a stage have left it, resent ones aside.
 #[test]
 fn no_byte_is_left_in_a_queue_after_contention() {
     for personality in Personality::ALL.map(|personality| personality.name) {

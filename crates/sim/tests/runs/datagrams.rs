@@ -1,4 +1,4 @@
-//! Datagrams through two hosts: what is counted, recorded and lost.
+//! Datagrams through two hosts: counts, records and losses.
 
 use crate::common::datagrams::{DatagramSender, DatagramSink};
 use crate::common::*;

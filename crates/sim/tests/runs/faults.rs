@@ -1,4 +1,4 @@
-//! Whatever a line does to frames, TCP delivers every byte in order or says that it cannot.
+//! For any faults of a line, TCP delivers every byte in order or reports that it cannot.
 
 use crate::common::*;
 use sockscope_sim::programs::{BulkWriter, Setup, Sink};
@@ -29,7 +29,7 @@ fn transfer(personality: &str, seed: u64) {
     let read_bytes = 1 + random.below(5000) as usize;
     let scenario = line(personality, "instant", faults, seed);
     let mut sim = Simulation::new(scenario, Digest::default()).unwrap();
-    // The writer may be gone when its connection times out: then only this tells the reader.
+    // The writer may be gone when its connection times out: then only this informs the reader.
     let setup = Setup { keep_alive: true, ..Setup::default() };
     sim.spawn_daemon(1, Box::new(Sink::new(PORT, read_bytes, 1).set_up(setup)), 0);
     sim.spawn(0, Box::new(BulkWriter::new(TO, write_bytes as usize, count)), 1000);

@@ -1,5 +1,5 @@
-//! What holds in every run: the same bytes for the same seed, nothing lost between two points,
-//! and delays that add up.
+//! Properties of every run: the same bytes for the same seed, nothing lost between two points, and
+//! delays that add up.
 
 use std::collections::BTreeMap;
 

@@ -7,7 +7,7 @@ use sockscope_sim::{Digest, Everything, Outcome, RecordSink, Simulation};
 use sockscope_stack::Personality;
 use sockscope_stack::tcp::{CongestionRules, TcpRules, WindowUpdate};
 
-/// 4.3BSD with Tahoe's window rules: it tells of its window after two segments as well, and begins
+/// 4.3BSD with Tahoe's window rules: it announces its window after two segments as well, and begins
 /// slowly.
 fn variant() -> Personality {
     let plain = personality("4.3bsd");
@@ -26,7 +26,7 @@ fn variant() -> Personality {
     }
 }
 
-/// 200 KB with buffers of 16 KB, read as they come.
+/// 200 KB with buffers of 16 KB, read as they arrive.
 fn transfer<S: RecordSink>(personality: &Personality, sink: S) -> Simulation<S> {
     let mut scenario = ethernet10("4.3bsd", "sparcstation-1", 1);
     scenario.hosts.iter_mut().for_each(|host| host.personality = personality.clone());
@@ -65,8 +65,8 @@ fn one_more_personality_changes_no_other() {
     assert!(!before.contains(&own));
 }
 
-/// A read that takes all there is tells the protocol at `splnet`, as any other: were the network let in
-/// between the decision and the packet, an older acknowledgment would leave behind a newer one.
+/// A read that takes all data notifies the protocol at `splnet`, as any other: with interrupts between
+/// the decision and the packet, an older acknowledgment would leave behind a newer one.
 #[test]
 fn acknowledgments_leave_in_order() {
     for personality in Personality::ALL {

@@ -11,8 +11,7 @@ use sockscope_sim::{
 };
 use sockscope_stack::{Personality, SocketError, SocketId};
 
-/// How long 5 MB take, begun right after so many processes that compute on a host,
-/// in nanoseconds.
+/// The time of 5 MB, begun right after so many processes that compute on a host, in nanoseconds.
 fn transfer_ns(loaded: usize, level: usize) -> u64 {
     let scenario = ethernet10("sunos-4.0.3", "sparcstation-1", 1);
     let mut sim = Simulation::new(scenario, Everything::default()).unwrap();
@@ -114,7 +113,7 @@ fn logging_on_request_begins_with_the_socket_that_asks_and_a_full_list_counts_it
     }
 }
 
-/// Waits for a datagram that never comes, for so many nanoseconds, and notes when that is up.
+/// Waits for a datagram that is never sent, for so many nanoseconds, and notes the end of the wait.
 struct Waiter {
     limit_ns: u64,
     socket: Option<SocketId>,
@@ -143,7 +142,7 @@ impl Program for Waiter {
 }
 
 /// The clock ticks 3 ms after each 10; going to sleep takes the SPARCstation time, in which the tick may
-/// come.
+/// occur.
 #[test]
 fn whoever_waits_for_a_datagram_gives_up_even_if_the_time_is_up_before_it_sleeps() {
     const MS: u64 = 1_000_000;

@@ -31,9 +31,9 @@ impl Stack {
     /// Sends a packet whose first mbuf begins with [`IP_HEADER_BYTES`] for the header, which are
     /// filled in here. `socket` is the one whose cached route serves, if any.
     ///
-    /// The packet is consumed for any result: `NetworkUnreachable` without a route, `NoBuffers`
-    /// when the interface queue is full or the pool used up, `MessageSize` beyond 65,535 bytes or
-    /// for a broadcast that would need fragments.
+    /// The packet is consumed for any result. The errors are `NetworkUnreachable` without a route,
+    /// and `NoBuffers` when the interface queue is full or the pool used up. `MessageSize` is for
+    /// more than 65,535 bytes, or for a broadcast that would need fragments.
     pub(crate) fn ip_output(
         &mut self,
         packet: Packet,

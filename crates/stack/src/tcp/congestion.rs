@@ -1,6 +1,6 @@
 //! The congestion window: slow start, congestion avoidance, and the reaction to losses.
 //!
-//! Windows are bytes. Without a congestion window, it has the largest possible value.
+//! Windows are bytes. Versions without a congestion window have it at the largest possible value.
 
 use super::rules::{CongestionRules, Duplicates, Quench, WindowGrowth};
 use super::tcb::{Tcb, WINDOW_MAX};
@@ -26,8 +26,8 @@ impl Tcb {
         self.snd.cwnd = (cwnd + by).min(WINDOW_MAX);
     }
 
-    /// Half of the allowed window at the time of a loss, in whole segments, at least two (RFC 5681
-    /// §3.1 (4) uses the data in flight).
+    /// Half of the allowed window at the time of a loss, in whole segments, at least two. RFC 5681
+    /// §3.1 (4) uses the data in flight.
     fn halve_threshold(&mut self) {
         let allowed = self.snd.wnd.min(self.snd.cwnd);
         let segments = (allowed / 2 / self.segment_bytes).max(2);

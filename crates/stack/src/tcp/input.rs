@@ -1,4 +1,4 @@
-//! `tcp_input`: from a packet to its changes.
+//! `tcp_input`: from a packet to the changes of a connection.
 //!
 //! A segment passes these steps in order, and each may be its last: checksum and header, the search
 //! for its connection, the handshake ([`syn`](super::syn)) or the cut to the window

@@ -191,9 +191,9 @@ impl Tcb {
         &self.rtt
     }
 
-    /// The invariant between segments: `snd_una <= snd_nxt <= snd_max`, no more in flight than the send
-    /// buffer's `queued` bytes with SYN and FIN, windows within their bounds, and at most one of the
-    /// timers that send.
+    /// The invariant between segments: `snd_una <= snd_nxt <= snd_max`, and no more in flight than the
+    /// send buffer's `queued` bytes with SYN and FIN. Windows are within their bounds, and at most one
+    /// of the timers that send runs.
     pub(super) fn check(&self, queued: u32) {
         let SendSpace { una, nxt, max, cwnd, ssthresh, wnd, wnd_max, .. } = self.snd;
         debug_assert!(!nxt.is_before(una), "snd_nxt {nxt:?} is before snd_una {una:?}");

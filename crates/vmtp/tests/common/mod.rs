@@ -214,7 +214,7 @@ impl Net {
         }
     }
 
-    /// What a client has to say.
+    /// The next event of a client.
     pub fn event(&mut self, client: usize) -> Option<Event<u16>> {
         self.clients[client].poll_event()
     }

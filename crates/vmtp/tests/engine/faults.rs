@@ -11,7 +11,7 @@ const CLIENTS: usize = 6;
 const SERVERS: usize = 3;
 const GROUP: Entity = Entity(0x6008_a05a_2408_004d);
 
-/// What a client is waiting for.
+/// The pending request of a client.
 #[derive(Clone)]
 struct Asked {
     segment: Vec<u8>,

@@ -63,7 +63,7 @@ fn thousands_of_clients_wait_at_once_and_each_gets_its_own_answer() {
         assert!(response.segment == expected, "client {number} got another's answer");
     }
 
-    // What was answered is remembered until its timers have run out, and no longer.
+    // Records of answered requests stay until their timers have run out, and no longer.
     while let Some(at_ns) = server.poll_timeout() {
         assert!(at_ns <= 2 * config.keep_ns, "timers go on for ever");
         server.handle_timeout(at_ns);

@@ -1,4 +1,4 @@
-//! What engines see of their own queues, on a network that loses, doubles and delays.
+//! The engines' observations of their own queues, on a network that loses, doubles and delays.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use sockscope_vmtp::{Config, Event, Options, Outcome, Request};
 
 const TRANSACTIONS: usize = 40;
 
-/// Runs transactions of 20,000 octets there and back; gives what client and server saw.
+/// Runs transactions of 20,000 octets there and back; returns the observations of both sides.
 fn run(faults: Faults, seed: u64) -> (Net, [Vec<Seen<u16>>; 2]) {
     let config = Config { retries: 30, ..Config::default() };
     let mut net = Net::new(1, 1, &config, seed);

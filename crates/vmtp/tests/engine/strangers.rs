@@ -30,7 +30,7 @@ fn packet(client: u32, bytes: usize, delivery: u32) -> Vec<u8> {
     octets
 }
 
-/// Octets that the server sends now, and to whom.
+/// Octets that the server sends now, and their destination.
 fn sent(server: &mut Server<Address>, now_ns: u64) -> Vec<(Address, usize)> {
     let mut octets = Vec::new();
     let mut all = Vec::new();

@@ -5,7 +5,7 @@
 //! `VMTP_TRANSACTIONS=100000 cargo test --release -p sockscope-vmtp --test loopback -- --nocapture`.
 //!
 //! Three servers have an address each, three more are members of a group and share one. Each request
-//! names its client and number, so that a server sees what it executes twice.
+//! names its client and number, so that a server detects repeated executions.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -29,7 +29,7 @@ const CLIENTS: u64 = 25;
 const SINGLES: usize = 3;
 const MEMBERS: usize = 3;
 const TRANSACTIONS: u64 = 1500;
-/// What clients ask, and the group of another address that lets the relay reach its members alone.
+/// The group of the clients' requests, and another address for the relay to its members alone.
 const GROUP: Entity = Entity(0x6008_a05a_7f00_0001);
 const BEHIND: Entity = Entity(0x6008_a05b_7f00_0001);
 const MANY: Duration = Duration::from_millis(15);
@@ -60,7 +60,7 @@ fn client_entity(number: u64) -> Entity {
     Entity::new(number as u32 + 1000, Ipv4Addr::LOCALHOST)
 }
 
-/// What a request carries in addition to its segment.
+/// The fields of a request in addition to its segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Asked {
     client: u32,
@@ -90,7 +90,7 @@ impl Asked {
     }
 }
 
-/// What one server executed: how often each.
+/// The requests that one server executed, with their number of executions.
 type Executed = BTreeMap<Asked, u32>;
 
 fn server(mut service: Service, ends: &AtomicBool) -> Executed {
@@ -117,7 +117,7 @@ fn server(mut service: Service, ends: &AtomicBool) -> Executed {
     executed
 }
 
-/// The request's octets in reverse, if they are what was sent.
+/// The request's octets in reverse, if they are those sent.
 fn answer(asked: Asked, request: &Incoming<SocketAddr>) -> Outcome {
     assert!(request.segment == asked.segment(request.segment.len()), "{asked:?} is another");
     let mut user = [0; 20];
@@ -126,7 +126,7 @@ fn answer(asked: Asked, request: &Incoming<SocketAddr>) -> Outcome {
     Outcome { code: code::APPLICATION, user, segment, ..Outcome::default() }
 }
 
-/// What one client asked: of which server, or the group, which of whose members answered.
+/// The request of one client: to one server, or to the group, with the members that answered.
 #[derive(Debug)]
 enum Done {
     Single(usize),
@@ -283,7 +283,7 @@ fn root_slow_transactions_over_raw_ip_and_multicast_through_faults_are_each_exec
     match Link::bind(Transport::Raw, SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 0)) {
         Ok(_) => run(Transport::Raw),
         Err(error) => {
-            // `cargo xtask ci` counts this line. Of a test that passes libtest shows it, and not what `eprintln!` writes.
+            // `cargo xtask ci` counts this line. libtest shows it, but no output of `eprintln!`.
             let test = "root_slow_transactions_over_raw_ip_and_multicast_through_faults_are_each_executed_once";
             let _ = writeln!(std::io::stderr(), "SKIPPED: {test}: no raw IP sockets: {error}");
         }

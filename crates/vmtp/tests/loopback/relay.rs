@@ -1,10 +1,10 @@
-//! A relay between clients and servers on loopback that loses, doubles, delays and damages what
-//! passes it, both ways, as a seed says.
+//! A relay between clients and servers on loopback that loses, doubles, delays and damages packets,
+//! both ways, as a seed decides.
 //!
-//! A client sends to a *front*: one socket stands for each server, and two for the group, of which
-//! one takes multicast. For each client there is a *back*, from which its packets go on; what servers
-//! answer comes to it, and leaves by the front that stands for the server. A damaged packet gets a new
-//! UDP checksum in transit, so that VMTP's own has to find it. Times are those of the monotonic clock.
+//! A client sends to a *front*: one socket stands for each server, and two for the group, one of them
+//! for multicast. For each client there is a *back*, from which its packets go on. It receives the
+//! servers' answers, which leave by the front of the server. A damaged packet gets a new UDP checksum
+//! in transit, so that VMTP's own has to find it. Times are those of the monotonic clock.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -33,7 +33,7 @@ pub struct Place {
     pub server: SocketAddr,
 }
 
-/// What passed.
+/// The counts of the relay.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Passed {
     pub packets: u64,
@@ -194,8 +194,8 @@ impl Relay {
         }
     }
 
-    /// The front that stands for a server; for members of the group, who have no place of their own,
-    /// the group's.
+    /// The front of a server; for members of the group, which have no place of their own, the
+    /// group's.
     fn front_of(&self, server: SocketAddr) -> usize {
         let own = self.places.iter().position(|place| place.server == server);
         own.unwrap_or(self.places.len() - 1)
@@ -216,7 +216,7 @@ impl Relay {
     }
 
     fn send(&self, by: usize, to: SocketAddr, octets: &[u8]) {
-        // What finds no room is lost, as on any network.
+        // A packet without room is lost, as on any network.
         let _ = self.sockets[by].send_to(octets, to);
     }
 }
@@ -233,7 +233,7 @@ fn receive<'o>(
                 if transport == Transport::Raw { usize::from(octets[0] & 15) * 4 } else { 0 };
             Some((place(transport, from), &octets[header..len]))
         }
-        // A client that has ended refuses what still comes.
+        // A client that has ended refuses later packets.
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => None,
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
         Err(error) => panic!("{error}"),

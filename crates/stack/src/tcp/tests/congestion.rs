@@ -292,8 +292,8 @@ fn without_mbufs_a_segment_is_tried_again_later() {
     }
 }
 
-/// From Tahoe on the last segment of the handshake acknowledges the SYN as any does data, so that
-/// the end that was called begins with a segment more.
+/// From Tahoe on the last segment of the handshake acknowledges the SYN as any does data. So the
+/// called end begins with a segment more.
 #[test]
 fn the_end_that_was_called_begins_with_a_segment_more() {
     let called = |name: &str| {
