@@ -1,5 +1,5 @@
-//! Compiles the BPF programs and generates their loader. The layouts that both sides share come
-//! from the compiled programs' BTF, the constants from `layout.h` itself.
+//! Compiles the BPF programs and generates their loader. The shared layouts are from the compiled
+//! programs' BTF, the constants from `layout.h`.
 
 use std::path::{Path, PathBuf};
 use std::{env, fs, process};
@@ -30,7 +30,7 @@ fn main() {
 
 /// The same source twice: for kernels that give any address a type, and for older ones. See
 /// `access.h`; layouts are those of the first. Two more are for tests alone: each as for CPUs that
-/// reorder stores (`order.h`), whatever CPU this is.
+/// reorder stores (`order.h`), on any CPU.
 fn compile(out: &Path) -> Result<(), String> {
     let copies = "-DSOCKSCOPE_COPIES";
     let reordered = "-DSOCKSCOPE_WEAK_ORDER";

@@ -24,8 +24,8 @@ use crate::recorder::nanoseconds;
 /// `r0 = 0; exit`, encoded as in the kernel's Documentation/bpf/standardization.
 const RETURN_ZERO: [u64; 2] = [0xb7_u64.to_le(), 0x95_u64.to_le()];
 
-/// Programs that do nothing, on every hook that a recording of TCP uses. The rate of a transfer with them is
-/// the upper limit of what any probe on these hooks leaves. Dropping it detaches them.
+/// Programs that do nothing, on every hook that a recording of TCP uses. A transfer's rate with them is
+/// the upper limit for any probe on these hooks. Dropping it detaches them.
 pub struct EmptyPrograms {
     /// The hook's program, its empty stand-in and the link of that.
     loaded: Vec<(&'static str, OwnedFd, OwnedFd)>,
@@ -60,8 +60,8 @@ impl EmptyPrograms {
         Ok(Self { loaded })
     }
 
-    /// Hits and run time in nanoseconds of each so far, by the program that it stands in for. The time
-    /// stands still while the kernel's statistics are off.
+    /// Hits and run time in nanoseconds so far, by the program that each one replaces. The time
+    /// does not advance while the kernel's statistics are off.
     pub fn costs(&self) -> BTreeMap<String, (u64, u64)> {
         let cost = |(name, program, _): &(&str, OwnedFd, OwnedFd)| {
             let info = program_info(program.as_raw_fd())?;
@@ -120,7 +120,7 @@ pub fn pin(cpu: usize) -> io::Result<()> {
 pub fn unpaced_connection() -> io::Result<(TcpStream, TcpStream)> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     let client = socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
-    // Before they connect: a socket that once paced goes on with it.
+    // Before they connect: a socket that once paced continues to pace.
     set_tcp_congestion(&listener, "reno")?;
     set_tcp_congestion(&client, "reno")?;
     connect(&client, &listener.local_addr()?)?;
@@ -134,7 +134,7 @@ const FILES_THREAD: &str = "sockscope-files";
 /// the kernel counts, too.
 ///
 /// # Errors
-/// When the system does not say which threads this process has.
+/// When the system does not list the threads of this process.
 pub fn recorder_cpu_ns() -> io::Result<u64> {
     let mut cpu_ns = nanoseconds(ClockId::ThreadCPUTime);
     for task in std::fs::read_dir("/proc/self/task")? {

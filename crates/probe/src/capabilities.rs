@@ -2,7 +2,7 @@
 
 use rustix::thread::{CapabilitySet, capabilities};
 
-/// Whether the process may write where the mode of a file or folder says no (`CAP_DAC_OVERRIDE`).
+/// Whether the process may write against the mode of a file or folder (`CAP_DAC_OVERRIDE`).
 pub(crate) fn may_override() -> bool {
     effective().contains(CapabilitySet::DAC_OVERRIDE)
 }

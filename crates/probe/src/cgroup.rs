@@ -53,12 +53,12 @@ pub struct Cgroup {
     path: PathBuf,
     /// Its inode number and depth below the root.
     id: (u64, u32),
-    /// Holds the lock that tells others that this recorder lives.
+    /// Holds the lock that shows others that this recorder runs.
     _lock: File,
 }
 
 impl Cgroup {
-    /// Creates the group `sockscope-group-NAMESPACE-PID`, after removing what killed recorders left.
+    /// Creates the group `sockscope-group-NAMESPACE-PID`, after removing the groups of killed recorders.
     pub fn create() -> Result<Self, Error> {
         let root = Self::hierarchy()?;
         remove_stale(&root);
@@ -110,11 +110,11 @@ impl Cgroup {
 pub(crate) fn is_closed(folder: &Path) -> bool {
     let mode = Access::WRITE_OK | Access::EXEC_OK;
     let refused = accessat(CWD, folder, mode, AtFlags::EACCESS);
-    // As `io::ErrorKind::PermissionDenied` has both. Another error says nothing about the mode.
+    // As `io::ErrorKind::PermissionDenied` has both. Another error is not about the mode.
     matches!(refused, Err(Errno::ACCESS | Errno::PERM))
 }
 
-/// Why no group could be made at `path`.
+/// The reason why no group could be made at `path`.
 fn refused(root: &Path, path: &Path, source: io::Error, may_override: bool) -> Error {
     match source.kind() {
         io::ErrorKind::PermissionDenied if !may_override => {
@@ -173,13 +173,13 @@ fn make(path: &Path) -> io::Result<(File, u64)> {
     Err(io::ErrorKind::ResourceBusy.into())
 }
 
-/// Whether no recorder holds the group's lock; the lock is then held by what is returned.
+/// Whether no recorder holds the group's lock; the returned file then holds it.
 fn stale(path: &Path) -> Option<File> {
     let folder = File::open(path).ok()?;
     lock(&folder).then_some(folder)
 }
 
-/// Whether the lock on the folder could be had. It goes with the descriptor.
+/// Whether the lock on the folder could be taken. Closing the descriptor releases it.
 fn lock(folder: &File) -> bool {
     flock(folder, FlockOperation::NonBlockingLockExclusive).is_ok()
 }

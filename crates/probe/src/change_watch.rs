@@ -97,7 +97,7 @@ mod tests {
         (above.clone(), above.join("below"))
     }
 
-    /// Devices may come and go meanwhile, on a machine where other things happen.
+    /// Devices may appear and vanish meanwhile, on a machine where other things happen.
     fn is_quiet(watch: &ChangeWatch) -> bool {
         (0..100).any(|_| !watch.has_changed())
     }

@@ -23,7 +23,7 @@ pub struct HitCost {
     pub net_ns: Option<f64>,
 }
 
-/// Loads and attaches every hook once, and says what became of each.
+/// Loads and attaches every hook once, and reports the state of each.
 ///
 /// # Errors
 /// When nothing can be loaded at all.
@@ -38,7 +38,7 @@ pub fn probe_hooks() -> Result<Vec<HookReport>, Error> {
 }
 
 /// Runs small calls over a loopback connection of its own for `time`, all of it logged, and
-/// measures what each hit costs.
+/// measures the cost of each hit.
 ///
 /// # Errors
 /// When probes cannot be loaded, or the connection cannot be made.

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-/// Why a recording cannot start or go on. Each is one line that says what to do.
+/// Why a recording cannot start or continue. Each is one line with the remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The right that is missing.
@@ -19,7 +19,7 @@ pub enum Error {
     NoKernelSupport {
         /// As `BTF (/sys/kernel/btf/vmlinux)`.
         what: &'static str,
-        /// What to do.
+        /// The remedy.
         instead: &'static str,
     },
     /// The kernel refused the programs.
@@ -56,7 +56,7 @@ pub enum Error {
     /// A file of the system could not be used.
     #[error("{what} {}: {source}", path.display())]
     File {
-        /// What was tried, as `cannot create`.
+        /// The attempted action, as `cannot create`.
         what: &'static str,
         /// On which file.
         path: PathBuf,

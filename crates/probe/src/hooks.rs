@@ -17,11 +17,11 @@ pub enum When {
     /// While packets may take another device than loopback, whose transmit function itself puts
     /// them into the input queue.
     Devices,
-    /// When returns of calls were asked for (`--calls`).
+    /// When `--calls` asks for returns of calls.
     Calls,
     /// On the root control group, while recording: sockets that ask themselves.
     Control,
-    /// When marks in the SYN were asked for (`--in-band`).
+    /// When `--in-band` asks for marks in the SYN.
     InBand,
     /// Not attached: run by the recorder itself.
     Run,
@@ -40,19 +40,19 @@ pub struct HookEntry {
     pub hook: &'static str,
     /// Points that it observes; empty for other events.
     pub points: &'static [Point],
-    /// What it observes, in the words of the trace.
+    /// The observation, in the words of the trace.
     pub observes: &'static str,
     /// When it is attached.
     pub when: When,
     /// First kernel that has it.
     pub since: &'static str,
-    /// What is missing without it.
+    /// The data that is missing without it.
     pub without: &'static str,
-    /// The program in whose place it is attached, where the kernel lacks that one's hook.
+    /// The program that it replaces, where the kernel lacks that one's hook.
     pub instead_of: Option<&'static str>,
 }
 
-/// A program of the table; its methods add what it observes.
+/// A program of the table; its methods add the observation.
 const fn hook(
     program: &'static str,
     hook: &'static str,
@@ -216,7 +216,7 @@ pub const HOOKS: &[HookEntry] = &[
         .without("the net cost of a hit"),
 ];
 
-/// What the running kernel offers, from its own type information.
+/// The offers of the running kernel, from its own type information.
 pub(crate) struct Kernel {
     btf: Btf<'static>,
 }
@@ -239,14 +239,14 @@ impl Kernel {
         }
     }
 
-    /// Whether the entry is to be used: it stands in for no other, or the kernel lacks that one's
+    /// Whether the entry is to be used: it replaces no other, or the kernel lacks that one's
     /// hook.
     pub(crate) fn needs(&self, entry: &HookEntry) -> bool {
         is_needed(entry, |other| self.has(other))
     }
 
-    /// How programs can read here. `None` where the kernel has no list of a control group's ancestors, in
-    /// which the programs look up groups: it is there since Linux 6.1.
+    /// The way in which programs can read here. `None` without a control group's list of ancestors (Linux 6.1),
+    /// in which the programs look up groups.
     pub(crate) fn reads(&self) -> Option<Reads> {
         if self.has_function("bpf_rdonly_cast") {
             return Some(Reads::Casts);

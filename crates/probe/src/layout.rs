@@ -70,7 +70,7 @@ impl Default for Counters {
 
 /// The value at the beginning of these bytes, which may start unaligned; `None` where they are too few.
 pub(crate) fn plain<T: Plain>(bytes: &[u8]) -> Option<T> {
-    // SAFETY: at least as many bytes as the value has, any of which are a value; read unaligned.
+    // SAFETY: at least as many bytes as the value has, and any bytes are a value; read unaligned.
     (bytes.len() >= size_of::<T>()).then(|| unsafe { bytes.as_ptr().cast::<T>().read_unaligned() })
 }
 

@@ -5,7 +5,7 @@
 //! `CLOCK_MONOTONIC`. Only header fields, lengths and times are read, never payload. Programs,
 //! maps and links belong to this process and go with it, also when it is killed.
 
-// Maps, mmap and system calls; every block says why it is sound.
+// Maps, mmap and system calls; every block explains why it is sound.
 #![allow(unsafe_code)]
 
 #[cfg(feature = "bench")]

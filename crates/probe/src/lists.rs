@@ -9,17 +9,17 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 use crate::layout::{RawRecord, RecordList, constants, plain};
 
-/// Bytes of one list's records by default, and within what a user may ask for. The verifier knows no
+/// Default bytes of one list's records, and the limits for a user's choice. The verifier knows no
 /// offset above 512 MiB (`BPF_MAX_VAR_OFF`).
 const BYTES: u64 = 4 << 20;
 const BYTES_MIN: u64 = 64 << 10;
 const BYTES_MAX: u64 = 256 << 20;
-/// Raw kinds of records, the first of which has number 0.
+/// Raw kinds of records; the first one has number 0.
 pub(crate) const KINDS: usize = constants::RAW_KINDS as usize;
 /// Places kept free, so that hits nested in one another cannot overrun the reader.
 const NESTING_MAX: u64 = 64;
 
-/// How many lists there are, and how many records each holds.
+/// Number of lists, and number of records in each.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Shape {
     /// One list for each of these CPUs, by their numbers.
@@ -45,7 +45,7 @@ impl Shape {
         self.cpus.len() * self.list_bytes()
     }
 
-    /// What selects a place in a list by a record's number.
+    /// The mask that selects a place in a list by a record's number.
     pub(crate) fn mask(&self) -> u64 {
         self.records - 1
     }
@@ -120,7 +120,7 @@ impl Lists {
         &self.shape
     }
 
-    /// How many lists there are.
+    /// Number of lists.
     pub(crate) fn len(&self) -> usize {
         self.shape.cpus.len()
     }
@@ -194,7 +194,7 @@ mod tests {
     use crate::layout::RawAny;
 
     impl Lists {
-        /// Fills every place for a record with one byte: what a probe does not write is found again.
+        /// Fills every place for a record with one byte, so that a test finds the bytes that no probe writes.
         pub(crate) fn fill(&self, byte: u8) {
             let places =
                 (0..self.len()).flat_map(|list| (0..self.shape.records).map(move |n| (list, n)));
@@ -235,7 +235,7 @@ mod tests {
         Lists::map(&memory, shape).unwrap()
     }
 
-    /// What a probe does: takes the next place, fills it, and finishes it or not.
+    /// Acts as a probe: takes the next place, fills it, and finishes it or not.
     fn append(lists: &Lists, of: usize, at_ns: u64, is_finished: bool) {
         let number = lists.span(of).1;
         let record = lists.record(of, number);

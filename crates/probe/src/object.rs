@@ -13,7 +13,7 @@ use crate::layout::{Counters, NO_LIST, plain};
 use crate::lists::Shape;
 use crate::pick::{Pick, SoLog};
 
-/// How the programs read kernel memory that no typed pointer leads to.
+/// The way in which programs read kernel memory that no typed pointer leads to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reads {
     /// With plain loads, `bpf_rdonly_cast` giving addresses a type: since Linux 6.2.
@@ -145,7 +145,7 @@ pub(crate) fn counters(object: &Object) -> Result<Counters, Error> {
     section.and_then(counters_in).ok_or_else(|| unread("the map is empty".to_owned()))
 }
 
-/// A section ends with its last counter, and the layout with what fills its last word.
+/// A section ends with its last counter, the layout with the padding of its last word.
 fn counters_in(mut section: Vec<u8>) -> Option<Counters> {
     section.resize(section.len().max(size_of::<Counters>()), 0);
     plain(&section)
@@ -155,7 +155,7 @@ fn refused(error: &libbpf_rs::Error) -> Error {
     Error::Load(one_line(error))
 }
 
-/// What libbpf says, in one line.
+/// The error message of libbpf, in one line.
 pub(crate) fn one_line(error: &libbpf_rs::Error) -> String {
     format!("{error:#}").lines().collect::<Vec<_>>().join("; ")
 }

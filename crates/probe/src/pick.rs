@@ -21,10 +21,10 @@ pub struct Pick {
     pub comm: Option<String>,
     /// Mark SYNs of logged connections, and log connections whose SYN is marked.
     pub in_band: bool,
-    /// Whose sockets may ask to be logged.
+    /// Users whose sockets may ask to be logged.
     pub so_log: SoLog,
-    /// The user who records, or who called sudo. In addition to another pick, other users may ask for sockets
-    /// by `SO_LOG`. Sockets that neither root nor this user asks for get only a share of the memory.
+    /// The user of this process, or the caller of sudo. In addition to another pick, other users may ask for
+    /// sockets by `SO_LOG`. Sockets that neither root nor this user asks for get only a share of the memory.
     pub owner: u32,
 }
 

@@ -37,7 +37,7 @@ enum Class {
     Nice,
 }
 
-/// How the kernel schedules this thread.
+/// The kernel's scheduling of this thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Scheduling {
     policy: libc::c_int,
@@ -62,7 +62,7 @@ impl Priority {
         self.class.is_some()
     }
 
-    /// Does `work` with the priority of before, which what it starts inherits.
+    /// Does `work` with the earlier priority, which processes and threads that it starts inherit.
     pub fn lowered<T>(&mut self, work: impl FnOnce() -> T) -> T {
         self.restore();
         let done = work();
@@ -99,7 +99,7 @@ impl Scheduling {
     fn now() -> Self {
         let mut parameter = libc::sched_param { sched_priority: 0 };
         // libc, as rustix does not have these calls.
-        // SAFETY: plain system calls about this thread, one of which fills a structure of ours.
+        // SAFETY: plain system calls about this thread; one of them fills a structure of ours.
         let policy = unsafe {
             libc::sched_getparam(0, &raw mut parameter);
             libc::sched_getscheduler(0)

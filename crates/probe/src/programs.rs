@@ -55,7 +55,7 @@ pub(crate) struct Programs {
     object: Object,
     links: BTreeMap<&'static str, Link>,
     problems: BTreeMap<&'static str, String>,
-    /// Stand-ins for programs whose own hook this kernel has, and programs of benchmarks elsewhere.
+    /// Replacements of programs whose own hook this kernel has, and programs of benchmarks elsewhere.
     unneeded: Vec<&'static str>,
     shape: Shape,
 }
@@ -163,7 +163,7 @@ impl Programs {
             .collect()
     }
 
-    /// Hooks whose programs are there in the place of the entry's.
+    /// Hooks whose programs replace the entry's.
     fn stand_ins(&self, entry: &HookEntry) -> Vec<&'static str> {
         let stands_in =
             |other: &&HookEntry| other.instead_of == Some(entry.program) && self.is_loaded(other);
@@ -218,22 +218,22 @@ impl Programs {
         run_to_end(&mut iter).map_err(|e| failed(e.to_string()))
     }
 
-    /// What to add to the scheduler's clock to get `CLOCK_MONOTONIC`, from one reading: too large
+    /// The offset from the scheduler's clock to `CLOCK_MONOTONIC`, from one reading: too large
     /// by the time since this thread got its CPU.
     pub(crate) fn scheduler_offset_ns(&self) -> Option<i64> {
         let [now, arrival]: [u64; 2] = self.run_with("calibrate", [0; 4])?;
         (arrival > 0).then(|| now.cast_signed().wrapping_sub(arrival.cast_signed()))
     }
 
-    /// Ends connections without a socket here of which nothing was seen for `idle_ns`, in some slots from
-    /// one on; false where that cannot be.
+    /// Ends connections without a socket here after `idle_ns` without a packet, in some slots from
+    /// one on; false where that is impossible.
     pub(crate) fn expire(&self, from: u32, slots: u32, idle_ns: u64) -> bool {
         let idle = u32::try_from(idle_ns >> TICK_SHIFT).unwrap_or(u32::MAX >> 1);
         self.run_with::<[u32; 4]>("expire", [from, slots, idle, 0]).is_some()
     }
 
     /// Appends `records` records of `flow` to this CPU's list, from sequence number `seq` on, and
-    /// says how many fitted: the load of the benchmark.
+    /// returns the number that fitted: the load of the benchmark.
     #[cfg(feature = "bench")]
     pub(crate) fn produce(&self, records: u32, flow: u32, seq: u32) -> u32 {
         self.run_with("produce", [records, flow, seq, 0]).map_or(0, |[.., done]: [u32; 4]| done)
@@ -248,7 +248,7 @@ impl Programs {
         plain(context.as_flattened())
     }
 
-    /// Hits and run time of each program, by name; the time stands still while the kernel's
+    /// Hits and run time of each program, by name; the time does not advance while the kernel's
     /// statistics are off.
     pub(crate) fn costs(&self) -> BTreeMap<String, (u64, u64)> {
         self.object
@@ -376,7 +376,7 @@ impl Counters {
     }
 }
 
-/// Why a program is not loaded whose hook the kernel lacks.
+/// The reason why a program is not loaded whose hook the kernel lacks.
 fn absent(entry: &HookEntry) -> (&'static str, String) {
     let is_function = ["fentry/", "fexit/"].iter().any(|kind| entry.hook.starts_with(kind));
     let reason = if is_function {
@@ -403,7 +403,7 @@ fn attach(object: &Object, entry: &HookEntry) -> Result<Link, String> {
     }
 }
 
-/// What the kernel counts of a program.
+/// The kernel's counters of a program.
 pub(crate) struct ProgramInfo {
     pub(crate) hits: u64,
     pub(crate) run_ns: u64,
@@ -414,7 +414,7 @@ pub(crate) struct ProgramInfo {
     verified: u32,
 }
 
-/// What the kernel counts of the program behind a descriptor.
+/// The kernel's counters of the program behind a descriptor.
 pub(crate) fn program_info(fd: i32) -> Option<ProgramInfo> {
     let mut info = libbpf_sys::bpf_prog_info::default();
     let mut len = size_of_val(&info) as u32;
@@ -458,8 +458,8 @@ pub(crate) unsafe fn owned(fd: i32) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// Reads to the end from a program that writes nothing. One read goes through a million objects at most,
-/// and then says that there may be more (`bpf_seq_read()`).
+/// Reads to the end from a program that writes nothing. One read covers a million objects at most,
+/// and then reports that there may be more (`bpf_seq_read()`).
 fn run_to_end(pass: &mut impl Read) -> io::Result<()> {
     let mut nothing = Vec::new();
     let mut reads = 0;
@@ -472,7 +472,7 @@ fn run_to_end(pass: &mut impl Read) -> io::Result<()> {
     }
 }
 
-/// libbpf's own messages would go to standard error; ours say what matters.
+/// Keeps libbpf's messages from standard error; ours are sufficient.
 fn silence() {
     libbpf_rs::set_print(None);
 }

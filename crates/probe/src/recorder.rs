@@ -67,7 +67,7 @@ impl Recorder {
         self.recording.missed()
     }
 
-    /// Waits a little, then takes what the probes wrote meanwhile. To be called in a loop.
+    /// Waits a little, then takes the probes' new records. To be called in a loop.
     ///
     /// # Errors
     /// When the sink fails.
@@ -76,7 +76,7 @@ impl Recorder {
     }
 
     /// Looks at the sockets that are open, ends the recording there, detaches the probes, and then takes
-    /// what is left, for at most `deadline`.
+    /// the rest, for at most `deadline`.
     ///
     /// # Errors
     /// When the sink fails.

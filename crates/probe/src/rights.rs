@@ -12,7 +12,7 @@ use crate::cgroup::{Cgroup, is_closed};
 pub struct Right {
     /// As `CAP_BPF`.
     pub name: &'static str,
-    /// What for.
+    /// The purpose.
     pub needed_for: &'static str,
     /// Whether this process has it.
     pub held: bool,
@@ -40,7 +40,7 @@ pub fn rights() -> Vec<Right> {
     rights_here(effective(), &user_namespace())
 }
 
-/// Those in effect, none of which counts in a user namespace of one's own.
+/// The capabilities in effect. None of them counts in a user namespace of one's own.
 fn rights_here(effective: CapabilitySet, namespace: &str) -> Vec<Right> {
     let effective = if is_of_host(namespace) { effective } else { CapabilitySet::empty() };
     // CAP_BPF and CAP_PERFMON were split off from CAP_SYS_ADMIN, which still includes them
@@ -80,7 +80,7 @@ impl Cgroup {
     }
 }
 
-/// What a group for a command needs where its folder is closed to this process: `CAP_DAC_OVERRIDE`.
+/// The right that a command's group needs where this process cannot write its folder: `CAP_DAC_OVERRIDE`.
 fn group_right(is_closed: bool, may_override: bool) -> Option<Right> {
     (is_closed && !may_override).then_some(Right {
         name: "CAP_DAC_OVERRIDE",

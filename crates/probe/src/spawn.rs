@@ -48,7 +48,7 @@ pub fn spawn(
     start.envs(run_as.iter().flat_map(|user| &user.environment).map(|(name, value)| (name, value)));
     let identity = run_as.map(Identity::of);
     let begin = move || {
-        // "0" is the process that writes (`cgroup_procs_write()`), by the rights of who opened the file.
+        // "0" is the process that writes (`cgroup_procs_write()`), by the rights of the file's opener.
         rustix::io::write(&joined, b"0")?;
         identity.as_ref().map_or(Ok(()), Identity::take)
     };
@@ -74,8 +74,8 @@ impl Identity {
         Self { user: Uid::from_raw(run_as.user), group: Gid::from_raw(run_as.group), groups }
     }
 
-    /// Makes the calling process this user's. It must have one thread, as after a fork: the system calls change
-    /// the thread. The user comes last, since with it the right to the other changes goes.
+    /// Gives the calling process this user's identity. It must have one thread, as after a fork: the system calls
+    /// change the thread. The user is last, since its change removes the right to the other changes.
     fn take(&self) -> io::Result<()> {
         set_thread_groups(&self.groups)?;
         set_thread_res_gid(self.group, self.group, self.group)?;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * How the probes read kernel memory that no typed pointer leads to.
+ * Reads of kernel memory that no typed pointer leads to.
  *
  * Since 6.2 bpf_rdonly_cast() gives any address a type, and plain loads read it, faults giving 0.
- * For kernels before that the same source is compiled once more, with SOCKSCOPE_COPIES: each field
- * is then copied by a helper, and only pointers that come typed are read with plain loads. Through a
- * pointer that KERNEL_CAST() made, fields are read with FIELD() for that reason.
+ * For kernels before that the same source is compiled once more, with SOCKSCOPE_COPIES: a helper then
+ * copies each field, and plain loads read only through typed pointers. For that reason FIELD() reads
+ * fields through a pointer that KERNEL_CAST() made.
  */
 #ifndef SOCKSCOPE_ACCESS_H
 #define SOCKSCOPE_ACCESS_H
@@ -21,7 +21,7 @@ extern void *bpf_rdonly_cast(const void *obj__ign, __u32 btf_id__k) __ksym __wea
 
 /* The socket that a typed pointer leads to, as TCP's, for plain loads. */
 #define TCP_SOCK(sk) KERNEL_CAST(tcp_sock, sk)
-/* Whether it is none after all: only a helper finds that out. */
+/* Whether it is no TCP socket after all: only a helper finds that out. */
 #define IS_NO_TCP_SOCK(tp) false
 
 /* The address that a pointer to a socket of a control group's program holds. */
@@ -42,7 +42,7 @@ extern void *bpf_rdonly_cast(const void *obj__ign, __u32 btf_id__k) __ksym __wea
 #define TCP_SOCK(sk) ((struct tcp_sock *)bpf_skc_to_tcp_sock((void *)(sk)))
 #define IS_NO_TCP_SOCK(tp) (!(tp))
 
-/* The verifier lets nothing be added to such a pointer; what a helper copied is a plain number. */
+/* The verifier lets nothing be added to such a pointer; a helper's copy is a plain number. */
 static __always_inline __u64 copied_address(const void *pointer)
 {
 	__u64 address = 0;

@@ -20,7 +20,7 @@ static __always_inline __u32 low_mark_max(__u64 address)
 	return FIELD(net, ipv4.sysctl_tcp_rmem[2]) >> 1;
 }
 
-/* What a datagram socket is granted shows when its next datagram comes. */
+/* The size granted to a datagram socket shows when its next datagram arrives. */
 static __always_inline void note_resize(struct bpf_sock *sk)
 {
 	struct udp_socket *known = bpf_sk_storage_get(&udp_sockets, sk, 0, 0);
@@ -50,8 +50,8 @@ static __always_inline bool has_peer(__u8 state)
 }
 
 /*
- * The flow that a socket sends now, if its connection is logged, else 0. One in SYN_SENT is told of its
- * options when that ends. A closed one sends nothing more.
+ * The flow that a socket sends now, if its connection is logged, else 0. The options of one in SYN_SENT are
+ * reported when that ends. A closed one sends nothing more.
  */
 static __always_inline __u32 logged_flow_of(struct bpf_sock *sk)
 {
@@ -83,7 +83,7 @@ static __always_inline bool may_ask(void)
 
 /*
  * Whether nothing makes the socket logged any more, whose connection is not logged now: that was decided when
- * the connection opened, and the caller may not ask for it. Before that it is not known: an address and a port
+ * the connection opened, and the caller may not ask for it. Before that it is unknown: an address and a port
  * are picked of the peer as well, and a socket that no pick chooses may connect to one that is chosen. So is a
  * datagram socket's next peer. Another program that has the socket may still ask, and a socket that disconnects
  * can connect again: then its options from here on are as those from before the recording.
@@ -146,8 +146,8 @@ static __always_inline bool asks_to_log(struct bpf_sockopt *ctx)
 }
 
 /*
- * Whether another user than root and the one who records asks while something else is picked. What they
- * ask for has a share of the recording. Where nothing else is picked, it is the recording.
+ * Whether a user other than root and the recording one asks while something else is picked. Such requests
+ * get a share of the recording. Where nothing else is picked, they are the recording.
  */
 static __always_inline bool asks_for_others(void)
 {
@@ -305,7 +305,7 @@ int existing(struct bpf_iter__task_file *ctx)
 	if (!has_peer(state) || !tuple_of_sock(sk, IPPROTO_TCP, &t) || !tuple_is_picked(&t))
 		return 0;
 	key_of_sock(sk, &t, &k);
-	/* Options are kept since just now: what it has was asked for before. */
+	/* Options are kept since just now: the present ones are from before. */
 	join_connection(sk, &k, &t,
 			bpf_sk_storage_get(&told_of, sk, 0, BPF_SK_STORAGE_GET_F_CREATE), NULL, false);
 	return 0;
@@ -313,7 +313,7 @@ int existing(struct bpf_iter__task_file *ctx)
 
 /*
  * Logged connections that are open when the recording ends, with their buffers: one pass over all
- * open files. Nobody reads the ring buffer meanwhile, and the probes are at work: half of it is theirs.
+ * open files. The ring buffer is not read meanwhile, and the probes are at work: half of it is theirs.
  */
 SEC("iter/task_file")
 int remaining(struct bpf_iter__task_file *ctx)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Positions after a miss. Sequence numbers wrap every 4 GiB, so that the recorder cannot tell how far a
- * stream went while its records were missed. The socket can: it counts octets in 64 bits (RFC 4898
+ * Positions after a miss. Sequence numbers wrap every 4 GiB, so that the recorder cannot know how far a
+ * stream advanced while its records were missed. The socket can: it counts octets in 64 bits (RFC 4898
  * tcpEStatsAppHCThruOctetsAcked and ...Received).
  *
  * `missed` of a slot holds the two marks that its records get: RAW_MARK_ADRIFT since a record was missed,
@@ -20,7 +20,7 @@ static __always_inline __u8 position_marks(const struct flow_slot *slot)
 	return *(const volatile __u8 *)&slot->missed & (RAW_MARK_ADRIFT | RAW_MARK_ODD);
 }
 
-/* `direction` is that of what the socket sends. Other CPUs trust the slot only once all is written. */
+/* `direction` is that of the socket's sends. Other CPUs trust the slot only once all is written. */
 static __noinline int write_anchor(struct record_list *list, struct flow_slot *slot, __u32 direction,
 				   const struct sock *sk)
 {

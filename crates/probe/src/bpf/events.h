@@ -99,7 +99,7 @@ static __always_inline __u32 netns_of_device(const struct net_device *dev)
 	return FIELD(net, ns.inum);
 }
 
-/* What the socket does not get of the packet that is on its way to it will not be announced. */
+/* The part of an arriving packet that its socket does not get will not be announced. */
 static __always_inline void note_undelivered(__u32 flow, __u32 len)
 {
 	struct record_list *list = this_list();
@@ -168,7 +168,7 @@ int BPF_PROG(drop, struct sk_buff *skb, void *location, enum skb_drop_reason rea
 		r->udp_drop.marks = RAW_MARK_UDP;
 		r->udp_drop.each_len = size_of_each(skb);
 		r->udp_drop.buffer = buffer_of(skb);
-		/* On its way in a packet may have the receiver's. */
+		/* An incoming packet may have the receiver's. */
 		if (sk && is_datagram_socket(sk) && sk->__sk_common.skc_num == p.tuple.sport)
 			r->udp_drop.thread = (__u32)bpf_get_current_pid_tgid();
 		note_undelivered(r->udp_drop.flow, p.len);
@@ -238,8 +238,8 @@ int BPF_PROG(state, const struct sock *sk, const int old_state, const int new_st
 }
 
 /*
- * A socket is closed long before its reader has had all: only its destruction ends what can be
- * seen of it.
+ * A socket is closed long before its reader has had all: only its destruction ends the hits
+ * that it can have.
  */
 SEC("tp_btf/tcp_destroy_sock")
 int BPF_PROG(destroy, struct sock *sk)
@@ -285,7 +285,7 @@ int BPF_PROG(write_return, struct sock *sk, int ret, int flags)
 	return call_return(sk, ret, RAW_WRITE_RETURN);
 }
 
-/* Of a peek the bytes stay, and come again; of the error queue they are none of the stream. */
+/* The bytes of a peek stay, and are read again; those of the error queue are not of the stream. */
 static __always_inline int receive_return(const struct sock *sk, int ret, int flags)
 {
 	return flags & (MSG_PEEK | MSG_ERRQUEUE) ? 0 : call_return(sk, ret, RAW_READ_RETURN);
@@ -297,7 +297,7 @@ int BPF_PROG(read_return, struct sock *sk, int ret, int flags)
 	return receive_return(sk, ret, flags);
 }
 
-/* In the place of both on kernels without their tracepoints: what the calls go through. */
+/* Replaces both on kernels without their tracepoints: the function that the calls go through. */
 SEC("fexit/inet_sendmsg")
 int BPF_PROG(write_inet, struct socket *socket, struct msghdr *msg, unsigned long size, int ret)
 {

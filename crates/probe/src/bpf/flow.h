@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Which logged connection, if any, a packet or a socket belongs to.
+ * The logged connection, if any, of a packet or a socket.
  *
  * Both directions and both ends of a connection on this host share one slot: its key is the
  * address pair in a fixed order. IPv6 addresses are folded to 32 bits each; ports, protocol and
@@ -11,8 +11,8 @@
  *   socket          its own namespace, and that of the device if that is loopback, are certain
  *   packet          that of the socket which sends it is certain, as long as the packet has that socket:
  *                   until IP takes it, which a veth device and a bridge do not change
- *   SYN, SYN-ACK    the client's initial sequence number tells connections apart, wherever it passes
- *   other packets   the namespace of the device is that of an end, or one on the way
+ *   SYN, SYN-ACK    the client's initial sequence number identifies the connection at any device
+ *   other packets   the namespace of the device is that of an end, or one in between
  */
 #ifndef SOCKSCOPE_FLOW_H
 #define SOCKSCOPE_FLOW_H
@@ -29,7 +29,7 @@ struct tuple {
 #define NETNS_CERTAIN (1U << 31)
 #define SCOPE_MASK 0xffffff
 
-/* Why a packet is none's of several connections with its key. */
+/* Reasons why a packet belongs to none of several connections with its key. */
 #define AMBIGUOUS 1
 #define PASSES 2
 
@@ -41,9 +41,9 @@ struct key {
 	__u32 receiver;
 	/* The client's initial sequence number, if the source is the client, and if it is the server. */
 	__u32 isn[2];
-	__u8 has_isn; /* which of them are known, as bits */
+	__u8 has_isn; /* those that are known, as bits */
 	__u8 has_socket; /* a TCP socket with a peer, which sends it, is at hand */
-	__u8 needs_isn; /* what find_slot() has not: see read_isn() */
+	__u8 needs_isn; /* find_slot() lacks it: see read_isn() */
 	__u8 ambiguous; /* AMBIGUOUS or PASSES, see find_among() */
 };
 
@@ -134,8 +134,8 @@ static __always_inline bool is_same_netns(__u32 a, __u32 b)
 
 /*
  * Whether a slot with the key is that of the connection, by the namespaces of its ends: the sender's is
- * the same, or the receiver's, where the sender's is not known to be another. A slot has that of a device
- * where a datagram came last until the receiving socket is seen: that one is certain.
+ * the same, or the receiver's, where the sender's is not known to be another. A slot has that of the device
+ * where the last datagram arrived until the receiving socket is seen: that one is certain.
  */
 static __always_inline bool is_between(__u32 index, const struct key *k)
 {
@@ -157,7 +157,7 @@ static __always_inline void set_netns(__u32 *known, __u32 netns)
 		__sync_val_compare_and_swap(known, seen, netns);
 }
 
-/* What the hit shows of the ends of a connection. */
+/* Notes the ends of a connection that the hit shows. */
 static __always_inline void note_ends(__u32 index, const struct key *k)
 {
 	struct flow_use *use = &uses[index & (FLOW_SLOTS - 1)];
@@ -178,14 +178,14 @@ struct candidates {
 	const struct key *k;
 	__u32 first;
 	__u32 count;
-	__u32 uncertain; /* of them, those whose end that this packet is for is not known */
+	__u32 uncertain; /* of them, those with an uncertain namespace at the packet's end */
 	__u32 found;
 	__u32 is_found;
 };
 
 /*
- * A socket tells its own sequence number with an error of one: whether its SYN counts as one of the octets
- * acknowledged depends on who sent the first SYN (tcp_rcv_synsent_state_process()).
+ * A socket gives its own sequence number with an error of one: whether its SYN counts as one of the octets
+ * acknowledged depends on the sender of the first SYN (tcp_rcv_synsent_state_process()).
  */
 static __always_inline bool is_isn_of(const struct flow_slot *slot, const struct key *k)
 {
@@ -224,7 +224,7 @@ static long look_at_candidate(__u32 number, struct candidates *c)
 		return 1;
 	}
 	c->count++;
-	/* On its way in, a packet is for the receiver. */
+	/* An incoming packet is for the receiver. */
 	end = k->receiver ? !k->source_is_low : k->source_is_low;
 	if (!((end ? uses[index].netns[0] : uses[index].netns[1]) & NETNS_CERTAIN))
 		c->uncertain++;
@@ -232,13 +232,13 @@ static long look_at_candidate(__u32 number, struct candidates *c)
 }
 
 /*
- * The slot of a hit whose namespaces alone do not tell it, or lie behind its bucket:
+ * The slot of a hit that its namespaces alone do not identify, or that lies behind its bucket:
  * - that with the client's initial sequence number;
- * - for a datagram of a socket, the only one that has just opened and of which nothing came anywhere: both
+ * - for a datagram of a socket, the only one that has just opened and has no datagram yet: both
  *   ends begin at once;
- * - for a packet without a socket, the only one there is: it is on its way through another namespace.
- * Where a packet on its way may be of several it is none's, and is missed unless each of them has the end
- * that the packet is for in a namespace known to be another: there the packet has passed, or will pass.
+ * - for a packet without a socket, the only one there is: the packet passes another namespace.
+ * Where a packet in transit may be of several it is of none. It is missed, unless each of them has the
+ * packet's end in a namespace known to be another: there the packet has passed, or will pass.
  */
 static __always_inline __u32 find_among(struct key *k, __u32 home)
 {
@@ -264,7 +264,7 @@ static __always_inline __u32 find_among(struct key *k, __u32 home)
 	}
 	if (c.count == 1)
 		return c.found + 1;
-	/* A SYN that is none of theirs opens one more. */
+	/* A SYN that belongs to none of them opens one more. */
 	if (k->has_isn != 1)
 		k->ambiguous = c.uncertain ? AMBIGUOUS : PASSES;
 	return 0;
@@ -272,7 +272,7 @@ static __always_inline __u32 find_among(struct key *k, __u32 home)
 
 /*
  * One more than the number of the connection's slot, or 0. A global function, as the picks of pick.h: the
- * verifier checks it once, whatever is in the key.
+ * verifier checks it once, for any key.
  */
 __noinline int find_slot(struct key *k)
 {
@@ -314,7 +314,7 @@ static __always_inline struct flow_slot *slot_at(__u32 found)
 	return found ? &flows[(found - 1) & (FLOW_SLOTS - 1)] : NULL;
 }
 
-/* The slot of what `sk` sends, where that is known; without it, of what a packet alone shows. */
+/* The slot of the socket's sends, where that is known; without it, that of the packet's own evidence. */
 static __always_inline struct flow_slot *find(struct key *k, const struct sock *sk)
 {
 	__u32 found = find_slot(k);
@@ -343,7 +343,7 @@ static __always_inline __u32 home_of(const struct flow_slot *slot)
 	return bucket_of(&k);
 }
 
-/* What a slot adds to `homes`. */
+/* The share of a slot in `homes`. */
 static __always_inline __u32 share_of(__u32 index, __u32 home)
 {
 	return index / BUCKET_SLOTS == home ? HOME_ONE : HOME_ONE + DISPLACED_ONE;
@@ -366,7 +366,7 @@ static __always_inline bool free_slot(struct flow_slot *slot, __u32 connection)
 	    __sync_val_compare_and_swap(&slot->connection, connection, SLOT_BUSY) != connection)
 		return false;
 	forget_key(slot);
-	/* Who takes the slot overwrites the key that forget_key() reads. */
+	/* The next owner of the slot overwrites the key that forget_key() reads. */
 	publish(&slot->connection, 0);
 	return true;
 }
@@ -386,7 +386,7 @@ static __always_inline bool is_udp(const struct flow_slot *slot)
 	return (__u32)slot->key2 >> 24 == IPPROTO_UDP;
 }
 
-/* Whether nothing tells when the slot's connection ends: so it ends by its age. */
+/* Whether the end of the slot's connection is never seen: so it ends by its age. */
 static __always_inline bool has_no_end(const struct flow_slot *slot)
 {
 	return is_udp(slot) || !slot->endpoints;
@@ -398,10 +398,10 @@ static __always_inline bool has_no_end(const struct flow_slot *slot)
 #define IN_USE (1U << 30)
 
 /*
- * How much a slot is worth: the one worth least gives way. Worth less are connections that never came
- * further than their first packets, then those of which nothing passed for longest. One with a TCP
+ * The worth of a slot: the one worth least gives way. Worth less are connections that never got
+ * further than their first packets, then those without a packet for longest. One with a TCP
  * socket of this host stays. One that is young stays too, unless a TCP connection needs its slot and
- * it never came further.
+ * it never got further.
  */
 static __always_inline __u32 worth_of(const struct flow_slot *slot, __u32 now, bool for_tcp)
 {
@@ -442,7 +442,7 @@ static __always_inline void note_gave_way(const struct flow_slot *slot)
 	__u32 index = gone.first + (gone.mark >> 1 & (GONE_PLACES - 1));
 	__u32 *place;
 
-	/* The compiler joins the two by an OR, of which the verifier of Linux 6.1 learns no bound. */
+	/* The compiler joins the two by an OR, from which the verifier of Linux 6.1 learns no bound. */
 	asm volatile("%0 &= %1" : "+r"(index) : "i"(REFUSED_RECENTLY - 1));
 	place = &gave_way[index];
 #pragma unroll
@@ -503,7 +503,7 @@ static long search_least(__u32 number, struct search *search)
 	return 0;
 }
 
-/* The slot that gives way becomes the caller's; `replaced` is told whose it was. */
+/* The slot that gives way becomes the caller's; `replaced` gets its connection. */
 static __always_inline bool replace_slot(struct search *search, __u32 *replaced)
 {
 	struct flow_slot *slot;
@@ -567,9 +567,9 @@ static long try_lock(__u32 number, struct lock *lock)
 }
 
 /*
- * Of the CPUs that open a connection with this key one at a time looks whether there is one and takes a
+ * One CPU at a time, of those that open a connection with this key, looks whether there is one and takes a
  * slot: both together, or two would open it twice. Look-ups do not wait. The holder may be the task that
- * this hit has interrupted, or have lost its CPU: so the tries have an end. False where that comes first.
+ * this hit has interrupted, or have lost its CPU: so the tries have an end. False where that is first.
  * Global, as the picks of pick.h.
  */
 __noinline int lock_home(__u32 home)
@@ -599,8 +599,8 @@ static __always_inline bool is_newly_refused(__u64 what, __u32 which)
 }
 
 /*
- * A connection finds no slot. Its first packets pass several hooks: `isn`, its client's, tells it from
- * an earlier one between the same ports.
+ * A connection finds no slot. Its first packets pass several hooks: `isn`, its client's, distinguishes it
+ * from an earlier one between the same ports.
  */
 static __always_inline void refuse(const struct key *k, __u32 isn, bool of_others)
 {
@@ -616,7 +616,7 @@ static __always_inline __u32 netns_of(const struct sock *sk)
 	return FIELD(net, ns.inum);
 }
 
-/* The tuple of what `sk` sends. False for a socket that is not a connected inet socket. */
+/* The tuple of the socket's sends. False for a socket that is not a connected inet socket. */
 static __always_inline bool tuple_of_sock(const struct sock *sk, __u32 protocol, struct tuple *t)
 {
 	__u16 family = FIELD(sk, __sk_common.skc_family);
@@ -653,7 +653,7 @@ static __always_inline bool tuple_of_sock(const struct sock *sk, __u32 protocol,
 	return true;
 }
 
-/* The key of what `sk` sends, whose tuple this is. */
+/* The key of the socket's sends, which have this tuple. */
 static __always_inline void key_of_sock(const struct sock *sk, const struct tuple *t, struct key *k)
 {
 	make_key(t, netns_of(sk) | NETNS_CERTAIN, k);
@@ -685,7 +685,7 @@ static __always_inline bool is_free(const struct known_socket *known)
 	       known->connection != slot->connection;
 }
 
-/* See slot_of_socket(): the look-up itself, whose stack the probes of a known socket do not need. */
+/* See slot_of_socket(): the look-up itself. The probes of a known socket do not need its stack. */
 static __noinline struct flow_slot *look_up_socket(struct record_list *list, const struct sock *sk,
 						   __u32 *direction)
 {
@@ -729,10 +729,10 @@ static __noinline struct flow_slot *look_up_socket(struct record_list *list, con
 }
 
 /*
- * The slot of a connected TCP socket, and the direction of what it sends. Sockets looked up before
+ * The slot of a connected TCP socket, and the direction of its sends. Sockets looked up before
  * are known by their address, for as long as ports and hash of the addresses stay the same; one with a
- * slot as long as the connection does too, one without until the next connection opens. That there is
- * none is asked at two hits: a CPU may see the count of connections move before the slot.
+ * slot as long as the connection does too, one without until the next connection opens. The lack of a
+ * slot is checked at two hits: a CPU may see the count of connections move before the slot.
  */
 static __always_inline struct flow_slot *slot_of_socket(struct record_list *list,
 							const struct sock *sk, __u32 *direction)
@@ -755,7 +755,7 @@ static __always_inline struct flow_slot *slot_of_socket(struct record_list *list
 		    known->slot == connections_opened)
 			return NULL;
 	}
-	/* A copy: of what a function has the address of, the verifier forgets the bounds. */
+	/* A copy: the verifier forgets the bounds of a variable if a function has its address. */
 	slot = look_up_socket(list, sk, &found);
 	*direction = found & 1;
 	return slot;

@@ -46,8 +46,8 @@ static __always_inline bool small_queue_is_full(const struct sock *sk, __u32 tru
 }
 
 /*
- * What holds back the byte at `next` while `unsent` bytes wait from there on. `segments` are being
- * sent right now and not yet counted by TCP, `flying` are those and all in flight; `small` says that
+ * The reason that holds back the byte at `next` while `unsent` bytes wait from there on. `segments` are
+ * being sent right now and not yet counted by TCP, `flying` are those and all in flight; `small` means that
  * the last one is below `mss`. `truesize` is that of the packet being sent, 0 at a write call.
  */
 static __always_inline __u8 hold_reason(const struct sock *sk, const struct tcp_sock *tp,
@@ -73,7 +73,7 @@ static __always_inline __u8 hold_reason(const struct sock *sk, const struct tcp_
 		    (small || (after(tp->snd_sml, tp->snd_una) && !after(tp->snd_sml, next))))
 			return HOLD_NAGLE;
 	}
-	/* tcp_pacing_check(); what is being sent right now moves the stamp on. */
+	/* tcp_pacing_check(); a packet that is being sent right now moves the stamp on. */
 	if (sk->sk_pacing_status == SK_PACING_NEEDED && (segments || tp->tcp_wstamp_ns > now))
 		return HOLD_PACING;
 	if (truesize && small_queue_is_full(sk, truesize))
@@ -82,8 +82,8 @@ static __always_inline __u8 hold_reason(const struct sock *sk, const struct tcp_
 }
 
 /*
- * The same for a call that says MSG_MORE: for this call tcp_push() takes a short segment as corked,
- * whatever the socket's own setting; only the windows are looked at before.
+ * The same for a call with MSG_MORE: for this call tcp_push() takes a short segment as corked,
+ * with any setting of the socket; only the windows are looked at before.
  */
 static __always_inline __u8 hold_of_more(__u8 hold)
 {

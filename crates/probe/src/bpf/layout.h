@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What the probes hand to the recorder. This is the one place where these layouts stand: the
+ * Data that the probes hand to the recorder. These layouts are defined only here: the
  * loader's Rust types are generated from the BTF of the compiled programs.
  */
 #ifndef SOCKSCOPE_LAYOUT_H
@@ -284,7 +284,7 @@ union raw_record {
 	struct raw_anchor anchor;
 };
 
-/* What the look-up of a connected socket came to last time: see slot_of_socket(). */
+/* The last result of the look-up of a connected socket: see slot_of_socket(). */
 #define KNOWN_SOCKETS 64
 struct known_socket {
 	__u64 socket;
@@ -309,14 +309,14 @@ struct passing_segment {
 };
 
 /*
- * Records of one CPU. The probes move `head`, the recorder moves `tail`. How many records follow is the
+ * Records of one CPU. The probes move `head`, the recorder moves `tail`. The number of records is the
  * loader's choice, see `list_mask`.
  */
 struct record_list {
 	__u64 head;
 	__u64 last_ns;
-	__u32 udp_flow;	/* of the packet that is on its way to a datagram socket, or 0 */
-	__u32 udp_len;	/* its octets that have not come there yet */
+	__u32 udp_flow;	/* of the packet in transit to a datagram socket, or 0 */
+	__u32 udp_len;	/* its octets that have not arrived there yet */
 	__u32 udp_port;
 	__u32 udp_each;	/* octets of each of its datagrams, where it holds several, else 0 */
 	__u32 udp_slot; /* of its connection */
@@ -324,8 +324,8 @@ struct record_list {
 	__u64 call_socket; /* and the socket's address */
 	__u64 is_noting; /* a hit writes to `known` or `passing`: one that interrupts it does not */
 	__u32 udp_buffer; /* see buffer_of() */
-	__u32 udp_netns; /* namespace of the device that it came by */
-	__u64 lost[RAW_KINDS]; /* but those of connections that other users asked for */
+	__u32 udp_netns; /* namespace of the device that received it */
+	__u64 lost[RAW_KINDS]; /* except those of connections that other users asked for */
 	__u64 others_lost[RAW_KINDS];
 	__u64 pad3[64 - 8 - 2 * RAW_KINDS];
 	struct known_socket known[KNOWN_SOCKETS];
@@ -412,7 +412,7 @@ enum event_kind {
 	EVENT_OPEN = 1,	  /* a connection got its number */
 	EVENT_STATE = 2,  /* TCP state of a logged socket changed */
 	EVENT_THREAD = 4, /* a thread was first seen on a flow */
-	EVENT_JOIN = 5,	  /* sequence numbers of a connection joined on its way */
+	EVENT_JOIN = 5,	  /* sequence numbers of a connection joined after its opening */
 	EVENT_GONE = 6,	  /* the last local socket of a connection was destroyed */
 	EVENT_OPEN_STILL = 7, /* a logged socket is open when the recording ends */
 	EVENT_SOCKET = 8, /* a datagram socket got its first one, another size, or a peer to send to */
@@ -452,14 +452,14 @@ struct event {
 	__u32 rcv_seq;	/* JOIN: rcv_nxt */
 	__u64 snd_offset; /* JOIN: position of snd_seq in its stream; STATE: octets acknowledged */
 	__u64 rcv_offset; /* JOIN: position of rcv_seq; STATE: octets received */
-	__u32 copied_seq; /* JOIN: what the reader has had */
+	__u32 copied_seq; /* JOIN: end of the bytes that the reader has had */
 	__u16 mss;
 	__u8 snd_wscale; /* shift of windows that the peer offers */
 	__u8 rcv_wscale; /* shift of windows that this socket offers */
 	__u32 rcvlowat;	 /* bytes below which it announces no data */
-	__u32 nonagle;	 /* what it has of TCP_NAGLE_OFF and TCP_NAGLE_CORK */
+	__u32 nonagle;	 /* those of TCP_NAGLE_OFF and TCP_NAGLE_CORK that are set */
 	__u32 replaced;	 /* OPEN, JOIN: the connection that gave way for this one, or 0 */
-	__u32 of_others; /* OPEN, JOIN: another user asked for it, beside the operator's pick */
+	__u32 of_others; /* OPEN, JOIN: another user asked for it, in addition to the operator's pick */
 };
 
 /*

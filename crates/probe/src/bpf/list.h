@@ -28,14 +28,14 @@ static __noinline int count_unlisted(__u32 kind)
 	return 0;
 }
 
-/* The next record of the connection's says that one is missing. */
+/* Marks the next record of the connection: one before it is missing. */
 static __always_inline void set_adrift(struct flow_slot *slot)
 {
 	if (slot)
 		slot->missed = (slot->missed & RAW_MARK_ODD) | RAW_MARK_ADRIFT;
 }
 
-/* A hit on a CPU that came up after the lists were made. */
+/* A hit on a CPU that went online after the lists were made. */
 static __always_inline int miss(struct flow_slot *slot, __u8 kind)
 {
 	set_adrift(slot);

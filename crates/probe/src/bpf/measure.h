@@ -20,7 +20,7 @@ int calibrate(struct calibration *c)
 
 struct sweep {
 	__u32 from;  /* number of the first slot to look at */
-	__u32 slots; /* how many */
+	__u32 slots; /* their number */
 	__u32 idle;  /* units of 2^20 ns after which one is free */
 	__u32 now;
 };

@@ -131,7 +131,7 @@ static __always_inline struct flow_slot *open_slot(struct key *k, struct opening
 	return slot_at(open_number(k, o));
 }
 
-/* Tells the recorder of a connection opened by a packet, which the current task sends if `is_own`. */
+/* Reports a connection opened by a packet, which the current task sends if `is_own`. */
 static __always_inline void announce_packet(const struct flow_slot *slot, const struct packet *p,
 					    unsigned char *network, bool source_is_client,
 					    __u32 netns, bool is_own, __u32 replaced)
@@ -180,7 +180,7 @@ static __always_inline void end_slot(struct flow_slot *slot, __u32 connection)
 	bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);
 }
 
-/* The TCP socket is no end any more of the connection that it was told to be one of. */
+/* The TCP socket is no longer an end of the connection in its storage. */
 static __noinline int leave_slot(struct told_of *told)
 {
 	struct flow_slot *slot = &flows[told->slot & (FLOW_SLOTS - 1)];
@@ -210,7 +210,7 @@ static __always_inline void enter_slot(struct told_of *told, struct flow_slot *s
 	__sync_fetch_and_add(&slot->endpoints, 1);
 }
 
-/* Fills in what a socket says of itself. */
+/* Fills in the socket's own data. */
 static __always_inline void describe_socket(struct event *e, const struct sock *sk)
 {
 	e->protocol = FIELD(sk, sk_protocol);
@@ -234,7 +234,7 @@ static __always_inline void describe_socket(struct event *e, const struct sock *
 	}
 }
 
-/* Tells the recorder of a datagram socket that sends `flow`, or got what came for it. */
+/* Reports a datagram socket that sends `flow`, or got its datagrams. */
 static __noinline int announce_socket(const struct sock *sk, __u32 flow, __u32 number, __u32 slot)
 {
 	struct told_of *last = bpf_sk_storage_get(&told_of, (void *)sk, 0,
@@ -290,7 +290,7 @@ static __always_inline void socket_addresses(struct event *e, const struct sock 
 
 /*
  * Whether this end opened the connection. A port that connect() chose has its bucket marked as not
- * to be shared (net/ipv4/inet_hashtables.c); for one that bind() chose nobody knows any more, and
+ * to be shared (net/ipv4/inet_hashtables.c); one that bind() chose has no such mark, and
  * the higher port is taken for the client's.
  */
 static __always_inline bool opened_by(const struct tcp_sock *tp, const struct tuple *t)
@@ -303,7 +303,7 @@ static __always_inline bool opened_by(const struct tcp_sock *tp, const struct tu
 }
 
 /*
- * Joins a TCP connection that is already open, whose socket has this storage: positions come from the
+ * Joins a TCP connection that is already open, whose socket has this storage: positions are from the
  * socket's own 64-bit counters (RFC 4898 tcpEStatsAppHCThruOctetsAcked and ...Received).
  */
 static __always_inline void join_connection(const struct sock *sk, struct key *k,
@@ -325,7 +325,7 @@ static __always_inline void join_connection(const struct sock *sk, struct key *k
 		enter_slot(told, slot, flow_of(slot, k));
 		return;
 	}
-	/* The socket's counters first: what passes after them is recorded. */
+	/* The socket's counters first: all later bytes are recorded. */
 	e = reserve_event(EVENT_JOIN, of_others);
 	if (!e)
 		return;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Socket options: kept in the socket until a connection of it is logged, and told then.
+ * Socket options: kept in the socket until a connection of it is logged, and then reported.
  *
- * The recorder never has to match an option with a socket: by then the probes know which flow the socket
- * sends. Sockets that are never logged cost the recorder nothing, whatever they do.
+ * The recorder never has to match an option with a socket: by then the probes know the flow that the socket
+ * sends. Sockets that are never logged cost the recorder nothing.
  */
 #ifndef SOCKSCOPE_OPTIONS_H
 #define SOCKSCOPE_OPTIONS_H
@@ -36,7 +36,7 @@ static __always_inline struct kept_option *place_for(struct kept_options *kept, 
 	return NULL;
 }
 
-/* Tells the recorder of the options of a socket that sends `flow`, each once. */
+/* Reports the options of a socket that sends `flow`, each once. */
 static __noinline int tell_options(struct kept_options *kept, __u32 flow, __u64 now, __u32 sndbuf,
 				   __u32 rcvbuf)
 {

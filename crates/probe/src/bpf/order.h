@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What one CPU writes and another reads, in order.
+ * Order of the data that one CPU writes and another reads.
  *
  * x86 keeps loads in order, and stores: there the compiler alone must be held back. Elsewhere each of
  * these is an atomic operation that returns a value, which BPF defines as a full barrier: the release
  * stores and acquire loads of BPF are younger than the kernels and compilers that are supported.
- * Neither an address nor a branch would do for the reader: a CPU may load what follows a branch early.
+ * Neither an address nor a branch would do for the reader: a CPU may load data behind a branch early.
  *
  * A record is published by its stamp, which the recorder loads with acquire. A slot is published by its
  * connection: find() compares the key, acquires the connection, and its callers read the rest. A slot
- * taken by another connection was SLOT_BUSY before its key changed, so that who has seen the new key
+ * taken by another connection was SLOT_BUSY before its key changed. So a CPU that has seen the new key
  * acquires no number of the old connection.
  */
 #ifndef SOCKSCOPE_ORDER_H
@@ -24,7 +24,7 @@
 		barrier();                                       \
 		*(volatile __typeof__(*(to)) *)(to) = (value);   \
 	} while (0)
-/* The value there: after what was read before, and before all that is read next. */
+/* The value there: after all earlier reads, and before all later ones. */
 #define acquire(from)                                                             \
 	({                                                                        \
 		__typeof__(*(from)) acquired;                                     \

@@ -14,10 +14,10 @@ struct packet {
 	__u8 protocol;
 	__u8 family;
 	__u8 opens; /* a connection got its slot */
-	__u8 loopback; /* it comes from such an address or goes to one */
+	__u8 loopback; /* its source or destination is such an address */
 };
 
-/* Big-endian words, whatever header they are of. Each load of memory that the verifier does not
+/* Big-endian words of any header. Each load of memory that the verifier does not
  * trust costs ten instructions, so that headers are read in as few loads as will do. */
 static __always_inline __u64 word64(const void *at)
 {
@@ -140,7 +140,7 @@ static __always_inline bool is_sent_by(const struct sock *sk, const struct packe
 	       sk->sk_type == (p->protocol == IPPROTO_TCP ? SOCK_STREAM : SOCK_DGRAM);
 }
 
-/* What a packet at a device of this namespace says of the ends, into its key: see flow.h. */
+/* Adds the ends that a packet at a device of this namespace shows to its key: see flow.h. */
 static __always_inline void add_ends_of_packet(const struct packet *p, const struct sock *sk,
 					       __u32 netns, bool is_loopback, bool is_input,
 					       struct key *k)
@@ -182,13 +182,13 @@ static __always_inline void key_of_packet(const struct packet *p, const struct s
 }
 
 /*
- * What tells a datagram from others that are under way: its buffer, which is its own from the socket to
+ * Distinguishes a datagram from others in transit: its buffer, which is its own from the socket to
  * the receive queue on one host, as long as no device copies it. Headers do not: without a connected
  * socket the identification is 0, and a checksum that is left to the device depends on the length alone.
  */
 static __always_inline __u32 buffer_of(const struct sk_buff *skb)
 {
-	/* As a number: the verifier lets nobody shift a pointer. */
+	/* As a number: the verifier allows no shift of a pointer. */
 	const void *at = (const void *)skb + bpf_core_field_offset(struct sk_buff, head);
 	__u64 head = FIELD(KERNEL_CAST(timespec64, at), tv_sec);
 

@@ -28,8 +28,8 @@ static __always_inline bool in_picked_cgroup(struct cgroup *cgroup)
 }
 
 /*
- * What has as many outcomes as there are picks is a global function: the verifier checks it once, whatever
- * its arguments, and not again on each path of each program that asks.
+ * A check with as many outcomes as there are picks is a global function: the verifier checks it once, for
+ * any arguments, and not again on each path of each program that asks.
  */
 __noinline int ports_are_picked(__u16 sport, __u16 dport)
 {
@@ -112,7 +112,7 @@ static __always_inline bool is_picked(struct cgroup *cgroup, const struct tuple 
 #define LISTENER_PICKED 1
 #define LISTENER_OF_OTHERS 2
 
-/* What tells the listening socket at an address from others: see `listeners`. */
+/* Distinguishes the listening socket at an address from others: see `listeners`. */
 static __always_inline struct listener listener_at(__u64 address)
 {
 	struct sock *sk = KERNEL_CAST(sock, address);
@@ -134,7 +134,7 @@ static __always_inline void add_listener(__u64 address, bool of_others)
 	const __u8 *known = bpf_map_lookup_elem(&listeners, &listener);
 	int was_others = known && *known == LISTENER_OF_OTHERS;
 
-	/* Nobody takes it from the operator, who picked it. */
+	/* No other user takes it from the operator, who picked it. */
 	if (of_others && known)
 		return;
 	if ((!of_others || *(volatile __u32 *)&others_listening < OTHERS_LISTENERS_MAX) &&

@@ -7,7 +7,7 @@
 #define IN_BAND_KIND 253
 #define IN_BAND_EXID 0x5350
 #define OPTIONS_MAX 40
-/* A power of two above that: a mask says to the verifier where in them one begins. */
+/* A power of two above that: a mask gives the verifier a bound for the place of an option. */
 #define OPTION_PLACES 64
 
 struct options {
@@ -39,7 +39,7 @@ static long look_at_option(__u32 number, struct options *options)
 
 /*
  * In the options at this address. Global, as the picks of pick.h: many paths, checked once. Not a plain
- * loop, of which the verifier checks each turn for each place that the one before may have led to.
+ * loop: the verifier checks each turn of one for each place that the turn before may have led to.
  */
 __noinline int has_mark(__u64 address, __u64 size)
 {
@@ -58,12 +58,12 @@ static __always_inline bool asks_in_band(const struct sk_buff *skb, const struct
 	__u32 size = ((FIELD(header, offset_flags) & 0xf0) >> 2) - 20;
 	__u64 options = 0;
 
-	/* A global function takes numbers alone: such is what a helper has copied. */
+	/* A global function takes numbers alone: a helper's copy is one. */
 	bpf_probe_read_kernel(&options, sizeof(options), &tcp);
 	return has_mark(options + 20, size);
 }
 
-/* A SYN or first datagram that comes in: picked by port or address, or asking for it itself? */
+/* A SYN or first datagram that arrives: picked by port or address, or asking for it itself? */
 static __noinline struct flow_slot *open_incoming(struct sk_buff *skb, struct packet *p,
 						  unsigned char *network, __u32 netns,
 						  struct key *k)
@@ -104,7 +104,7 @@ static __always_inline struct flow_slot *slot_of_incoming(struct sk_buff *skb, _
 		note_ambiguous(k);
 		return NULL;
 	}
-	/* Anybody may send a SYN: one for a connection that a socket of this host has changes nothing. */
+	/* Any host may send a SYN: one for a connection that a socket of this host has changes nothing. */
 	if (slot && (slot->endpoints || !ends_former(slot, p)))
 		return slot;
 	if (p->protocol == IPPROTO_TCP && !(p->flags & 0x02))
@@ -315,7 +315,7 @@ static __always_inline __u32 number_udp_socket(const struct sock *sk, __u32 flow
 	return number;
 }
 
-/* Whether packets that hold several datagrams come into this socket's queue whole (UDP_GRO). */
+/* Whether packets that hold several datagrams enter this socket's queue whole (UDP_GRO). */
 static __always_inline bool takes_several(const struct sock *sk)
 {
 	struct udp_sock *up = KERNEL_CAST(udp_sock, sk);
@@ -326,9 +326,9 @@ static __always_inline bool takes_several(const struct sock *sk)
 }
 
 /*
- * When TCP took the segment that brought the data which it announces: as it begins with a segment it reads
- * the clock itself, some 0.1 us before. The clock is read again where no data came within this tick, so that
- * the announcement has another cause, and where a hit on this CPU came in between.
+ * The time when TCP took the segment with the data which it announces: as it begins with a segment it reads
+ * the clock itself, some 0.1 us before. The clock is read again where no data arrived within this tick, so
+ * that the announcement has another cause, and where a hit on this CPU is in between.
  */
 static __always_inline __u64 taken_by_tcp(const struct sock *sk, const struct record_list *list)
 {
@@ -434,7 +434,7 @@ int BPF_PROG(point7, const struct sock *sk)
 	return data_is_ready(sk);
 }
 
-/* In the place of point7 on kernels without its tracepoint: the function whose beginning it is in. */
+/* Replaces point7 on kernels without its tracepoint: the function whose beginning it is in. */
 SEC("fentry/sock_def_readable")
 int BPF_PROG(point7_call, struct sock *sk)
 {
@@ -554,8 +554,8 @@ int BPF_PROG(point8_udp, struct sock *sk, int ret, int flags)
 }
 
 /*
- * In the place of point8_udp on kernels without its tracepoint: a receive call gives the datagram
- * back, copied; a peek says so by a negative length. At a beginning, as a program at the end of the
+ * Replaces point8_udp on kernels without its tracepoint: a receive call gives the datagram
+ * back, copied; a peek has a negative length. At a beginning, as a program at the end of the
  * call would not run in one that has waited since before it was attached.
  */
 SEC("fentry/skb_consume_udp")

@@ -20,9 +20,9 @@ static __always_inline void note_thread(const struct flow_slot *slot, __u32 *see
 }
 
 /*
- * A send call is about to copy its next bytes into the socket, from `start` on, with `left` still to
- * come. Returns whether all of them find room, so that the record stands for the whole rest of the
- * call; otherwise how far this chunk went shows in the record of the next one.
+ * A send call is about to copy its next bytes into the socket, from `start` on, with `left` bytes
+ * remaining. Returns whether all of them find room, so that the record covers the whole rest of the
+ * call; otherwise the record of the next chunk shows the end of this one.
  */
 static __always_inline bool record_write(struct record_list *list, struct flow_slot *slot,
 					 __u32 direction, const struct sock *sk, __u32 start,
@@ -68,7 +68,7 @@ static __always_inline bool record_write(struct record_list *list, struct flow_s
 
 /*
  * Fires before each chunk of a send call is copied into the socket, the chunk's position being
- * write_seq. Chunks that have to wait for room come back here, so that a position that did not
+ * write_seq. Chunks that have to wait for room return here, so that a position that did not
  * move means that nothing was taken.
  */
 SEC("tp_btf/tcp_sendmsg_locked")
@@ -82,7 +82,7 @@ int BPF_PROG(point1_tcp, const struct sock *sk, const struct msghdr *msg)
 
 	if (!list)
 		return miss_of_socket(sk, RAW_WRITE);
-	/* A later chunk of a call that was recorded whole says nothing new. */
+	/* A later chunk of a call that was recorded whole adds nothing. */
 	if (list->call_socket == (__u64)sk && list->call_end == start + left)
 		return 0;
 	slot = slot_of_socket(list, sk, &direction);
@@ -142,7 +142,7 @@ int BPF_PROG(point1_call, struct sock *sk, struct msghdr *msg)
 		call->socket = whole ? 0 : (__u64)sk;
 		call->message = (__u64)msg;
 	} else if (!whole) {
-		/* No memory: what the call writes after its next wait is not recorded. */
+		/* No memory: the writes of the call after its next wait are not recorded. */
 		count_lost(list, slot, RAW_WRITE);
 	}
 	return 0;
@@ -253,7 +253,7 @@ static __always_inline bool ends_former(struct flow_slot *slot, const struct pac
 }
 
 /*
- * A packet passes whose connection ends by its age. Of a TCP connection that has not opened neither a
+ * A packet of a connection that ends by its age. For a TCP connection that has not opened neither a
  * SYN nor an answer to it, repeated, makes it younger.
  */
 static __always_inline void note_use(const struct flow_slot *slot, const struct packet *p, __u64 now_ns)
@@ -262,7 +262,7 @@ static __always_inline void note_use(const struct flow_slot *slot, const struct 
 		use_slot(slot, now_ns);
 }
 
-/* A datagram may come from a raw or packet socket, or be around a segment, whose socket it has. */
+/* A datagram may be from a raw or packet socket, or be around a segment, whose socket it has. */
 static __always_inline bool is_datagram_socket(const struct sock *sk)
 {
 	__u8 state = sk->__sk_common.skc_state;
@@ -271,7 +271,7 @@ static __always_inline bool is_datagram_socket(const struct sock *sk)
 	       sk->sk_protocol == IPPROTO_UDP && sk->sk_type == SOCK_DGRAM;
 }
 
-/* A SYN-ACK of a listener that the operator picked: the connection is not only of who asked for it. */
+/* A SYN-ACK of a listener that the operator picked: not only the other user asked for the connection. */
 static __noinline bool is_picked_answer(struct sock *sk, struct packet *p)
 {
 	struct sock *listener;
@@ -316,8 +316,8 @@ static __always_inline struct flow_slot *slot_of_outgoing(struct sk_buff *skb, s
 }
 
 /*
- * Congestion state that changes rarely, and the segment size, have a record of their own. Of what was
- * told last the slot has a digest, in which threshold and size are told apart but for one in 2^32.
+ * Congestion state that changes rarely, and the segment size, have a record of their own. The slot has a
+ * digest of the last report, which distinguishes thresholds and sizes but for one in 2^32.
  */
 static __noinline int write_congestion(struct record_list *list, struct flow_slot *slot,
 				       __u32 direction, const struct sock *sk, __u64 now)
@@ -437,7 +437,7 @@ static __always_inline void describe_sender(struct raw_tcp_packet *r, struct sk_
 	describe_tcp(r, skb, sk, tp, p, now, last_ns);
 }
 
-/* What the headers say, of a packet on its way out or in. UDP gets its own fields after that. */
+/* The headers of a packet that goes out or arrives. UDP gets its own fields after that. */
 static __always_inline void describe_packet(struct raw_tcp_packet *r, const struct packet *p,
 					    const struct net_device *dev, __u8 kind, __u32 flow,
 					    __u8 position, __u64 now)
@@ -508,7 +508,7 @@ static __always_inline __u32 use_of(const struct flow_slot *slot, __u32 directio
 }
 
 /*
- * A segment of an established connection: the socket tells whose it is. Its stack lies below that of
+ * A segment of an established connection: the socket identifies it. Its stack lies below that of
  * outgoing_packet() and all functions which that calls, so it is kept small. Returns use_of(), or 0.
  */
 static __always_inline int outgoing_segment(struct sk_buff *skb, __u8 kind,
@@ -566,15 +566,15 @@ static __always_inline bool take_off(__u32 *count, __u32 taken)
 }
 
 /*
- * The thread that sends a datagram is the one that hands it to the first point. Out of a queueing
- * discipline it comes in anybody's time, a softirq's or another sender's. A datagram that the
+ * The thread that sends a datagram is the one that hands it to the first point. A softirq or another
+ * sender may take it out of a queueing discipline. A datagram that the
  * discipline dropped later stays counted: then the sender of one that goes past it is not named.
  */
 static __always_inline void note_sender(struct flow_slot *slot, __u32 direction,
 					const struct raw_udp_packet *r)
 {
 	__u32 *queued = &slot->queued[direction & 1];
-	/* What is queued as one packet may leave as several. */
+	/* Datagrams queued as one packet may leave as several. */
 	__u32 datagrams = r->each_len ? (r->len + r->each_len - 1) / r->each_len : 1;
 
 	if (r->kind == RAW_QUEUED)
@@ -595,7 +595,7 @@ static __noinline int describe_setup(struct raw_tcp_packet *r, struct sk_buff *s
 	return 0;
 }
 
-/* Anything else: set-up, datagrams, and what is sent without a socket of its own. Returns use_of(), or 0. */
+/* Anything else: set-up, datagrams, and packets sent without a socket of its own. Returns use_of(), or 0. */
 static __noinline int outgoing_packet(struct sk_buff *skb, __u32 kind, struct net_device *dev)
 {
 	unsigned char *network = skb->head + skb->network_header;
@@ -712,7 +712,7 @@ int BPF_PROG(point3, struct Qdisc *qdisc, const struct netdev_queue *txq, struct
 {
 	__u32 sent = outgoing(skb, RAW_QUEUED, skb->dev);
 
-	/* What is forwarded has no socket. */
+	/* A forwarded packet has no socket. */
 	if (sent && skb->sk)
 		note_interface(qdisc, skb->dev, sent - 1);
 	return 0;

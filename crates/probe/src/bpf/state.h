@@ -8,7 +8,7 @@
 #define MAX_ADDRESSES 8
 #define MAX_PIDS 64
 
-/* What to log. Kinds of picks that are set must all match; values of one kind are alternatives. */
+/* The sockets to log. Kinds of picks that are set must all match; values of one kind are alternatives. */
 struct pick {
 	__u64 cgroup_id;
 	__u32 cgroup_level;
@@ -19,8 +19,8 @@ struct pick {
 	__u32 has_comm;
 	__u32 in_band;
 	__u32 any; /* no pick at all but marked sockets: 0 */
-	__u32 so_log; /* whose sockets may ask: see may_ask() */
-	__u32 owner; /* user who records */
+	__u32 so_log; /* users whose sockets may ask: see may_ask() */
+	__u32 owner; /* the recording user */
 	__u16 port[MAX_PORTS];
 	__u32 address[MAX_ADDRESSES]; /* folded */
 	__u32 pid[MAX_PIDS];
@@ -29,7 +29,7 @@ struct pick {
 
 /* Settings: read-only once loaded. */
 const volatile struct pick pick = {};
-/* Records of each CPU's list, a power of two, less one; and how many may wait in it. */
+/* Records of each CPU's list, a power of two, less one; and the number that may wait in it. */
 const volatile __u64 list_mask = 0;
 const volatile __u64 list_room = 0;
 /*
@@ -54,14 +54,14 @@ const volatile struct option_event option_layout = {};
 #define SLOT_BUSY 0xffffffffU
 /* Numbers of connections leave a bit for the direction. */
 #define CONNECTION_MAX 0x7fffffffU
-/* In the place of a number, of a socket without a slot. */
+/* Instead of a number, of a socket without a slot. */
 #define NOT_LOGGED 0xfffffffeU
 /* In the place of its direction: this was found at two hits. */
 #define ASKED_TWICE 2
 
 /* The end of the lower address is the client. */
 #define SLOT_LOW_IS_CLIENT 1
-/* Another user than root and the one who records asked for it, beside a pick of the operator's. */
+/* Another user than root and the recording one asked for it, in addition to a pick of the operator's. */
 #define SLOT_OF_OTHERS 2
 /* Slots that such connections may have. */
 #define OTHERS_SLOTS_MAX (FLOW_SLOTS / 4)
@@ -78,7 +78,7 @@ struct flow_slot {
 	__u8 missed; /* see anchor.h */
 	__u32 writer[2]; /* last thread seen, by direction */
 	__u32 reader[2];
-	__u32 congestion[2]; /* of what was last told: see note_congestion() */
+	__u32 congestion[2]; /* of the last report: see note_congestion() */
 	union {
 		__u32 call_end[2]; /* TCP: where the send call under way ends, if all of it finds room */
 		__u32 queued[2];   /* UDP: datagrams in a queueing discipline */
@@ -88,7 +88,7 @@ struct flow_slot flows[FLOW_SLOTS] SEC(".bss.flows") __attribute__((aligned(64))
 _Static_assert(sizeof(struct flow_slot) == 64, "a slot is a cache line");
 
 /*
- * For each bucket: slots of the connections that hash to it, and how many of them are in later
+ * For each bucket: slots of the connections that hash to it, and the number of those in later
  * buckets. A look-up ends at 0 without a look at any slot. HOME_LOCKED is set while one CPU opens a
  * connection that hashes there: see lock_home().
  */
@@ -98,9 +98,9 @@ _Static_assert(sizeof(struct flow_slot) == 64, "a slot is a cache line");
 __u32 homes[FLOW_BUCKETS] SEC(".bss.flows");
 
 /*
- * What few hits need of a slot: when it was taken and, without a socket of this host, last used, in units
- * of 2^20 ns (see worth_of()), and the network namespaces of the two ends, the lower address first: see
- * is_between().
+ * Data of a slot that few hits need. The times when it was taken and, without a socket of this host, last used,
+ * in units of 2^20 ns (see worth_of()). The network namespaces of the two ends, the lower address first:
+ * see is_between().
  */
 struct flow_use {
 	__u32 opened;
@@ -111,8 +111,8 @@ struct flow_use uses[FLOW_SLOTS] SEC(".bss.flows") __attribute__((aligned(64)));
 _Static_assert(BUCKET_SLOTS * sizeof(struct flow_use) == 64, "those of a bucket are a cache line");
 
 /*
- * By which interface each flow was last reported to leave: the connection, and a hash of device and queueing discipline,
- * whose low bits count the reports.
+ * The interface by which each flow was last reported to leave: the connection, and a hash of device and queueing
+ * discipline, whose low bits count the reports.
  */
 struct reported_interface {
 	__u32 connection;
@@ -122,13 +122,13 @@ struct reported_interface {
 struct reported_interface reported_interfaces[2 * FLOW_SLOTS] SEC(".bss.flows");
 
 /*
- * What was refused last, by hash: several hooks refuse the same connection or listener, and it counts
+ * The last refusals, by hash: several hooks refuse the same connection or listener, and it counts
  * once.
  */
 #define REFUSED_RECENTLY (1 << 16)
 __u32 refused[REFUSED_RECENTLY] SEC(".bss.flows");
 
-/* Which TCP connections that had not opened gave way last, by hash of their keys. */
+/* The TCP connections that had not opened and gave way last, by hash of their keys. */
 __u32 gave_way[REFUSED_RECENTLY] SEC(".bss.flows");
 
 /* Counters and the connection number. */
@@ -187,8 +187,8 @@ struct {
 } marked SEC(".maps");
 
 /*
- * Options that a socket was asked to have, from its first one on and until the recorder is told of
- * them, which is when a connection of the socket is logged. They lie in the socket's own storage: they
+ * Options that a program set on a socket, from its first one on until a connection of the socket is logged:
+ * then the recorder gets them. They lie in the socket's own storage: they
  * end with it, and a later socket at the same address in memory has none of them. An accepted socket
  * begins with a copy of its listener's, as it begins with the options themselves.
  */
@@ -213,7 +213,7 @@ struct {
 } kept_options SEC(".maps");
 
 /*
- * The connection that a socket was last told to be an end of. A datagram socket may have no peer of its
+ * The connection that a socket was last assigned to as an end. A datagram socket may have no peer of its
  * own, so that no address pair leads from it to a slot. A TCP socket counts once in its slot, and leaves
  * it when it is destroyed: by then close() may have taken its addresses, and others may have its ports.
  */
@@ -255,7 +255,7 @@ struct {
  */
 struct send_call {
 	__u64 socket; /* 0: none under way */
-	__u64 message; /* its msghdr, which counts what is left */
+	__u64 message; /* its msghdr, which counts the bytes left */
 };
 struct {
 	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
@@ -269,7 +269,7 @@ struct udp_socket {
 	__u32 flow; /* of the last datagram */
 	__u32 reader;
 	__u32 number;
-	__u32 is_resized; /* a size of its buffers was asked for since they were last told */
+	__u32 is_resized; /* a size of its buffers was set since their last report */
 	__u32 slot; /* of the last datagram's connection */
 };
 struct {

@@ -6,14 +6,14 @@ use sockscope_record::LossCounts;
 
 use super::hit::point_of_raw;
 
-/// Which connections are over, and how old the others may become.
+/// Connections that are over, and the age limit of the others.
 #[derive(Default)]
 pub(super) struct Age {
     /// When each one ended, nearly in order of time.
     pub(super) ended: VecDeque<(u64, u32)>,
     /// Those that ended with a datagram in a receive queue.
     pub(super) awaited: Vec<u32>,
-    /// A connection without a socket here is over when nothing was seen of it for this long.
+    /// A connection without a socket here is over after this long without a hit.
     pub(super) idle_ns: Option<u64>,
     /// Where the next look at ages begins.
     pub(super) next: u32,

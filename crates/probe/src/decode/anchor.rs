@@ -1,10 +1,10 @@
-//! Positions after missed records: which hits can be placed, and where a stream goes on.
+//! Positions after missed records: hits with a position, and the point where a stream continues.
 //!
 //! A sequence number shows a position only to within 4 GiB. Once a record of a connection was missed,
 //! the probes mark its records until a hit that has a socket writes an anchor, which holds the socket's
 //! 64-bit counters. A marked record is placed only where too few octets can have passed unseen since
-//! the last record that was; else it is counted as missed. The bytes that passed while hits of a
-//! point were missed passed it at a time that is not known, so that no later hit stands for them.
+//! the last placed record; else it is counted as missed. The bytes that passed while hits of a
+//! point were missed passed it at an unknown time, so that no later hit covers them.
 
 use sockscope_record::Point;
 
@@ -14,7 +14,7 @@ use super::unknown_positions::{MissedUntil, UnknownPositions};
 use crate::layout::{RawAnchor, constants as raw};
 
 impl ConnectionState {
-    /// Whether the position of this hit is known; one whose is not was missed at the point given.
+    /// Whether the position of this hit is known; a hit without one was missed at the point given.
     pub(super) fn is_placed(
         &mut self,
         hit: &Head,
@@ -31,8 +31,8 @@ impl ConnectionState {
         true
     }
 
-    /// The sequence numbers and 64-bit counters of one of its sockets. What it says to have passed points 7 and
-    /// 8 meanwhile did so by then, and maybe later than the last hit that was missed.
+    /// The sequence numbers and 64-bit counters of one of its sockets. The bytes that it reports past points 7
+    /// and 8 passed by then, and maybe later than the last missed hit.
     pub(super) fn anchor(
         &mut self,
         hit: &Head,

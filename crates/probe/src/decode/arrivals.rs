@@ -39,7 +39,7 @@ impl Arrivals {
         }
     }
 
-    /// The next one whose bytes are all before `to`.
+    /// The next one, if all its bytes are before `to`.
     pub(super) fn take_until(&mut self, to: u64) -> Option<Arrival> {
         self.0.front().filter(|first| first.end <= to)?;
         self.0.pop_front()
@@ -50,7 +50,7 @@ impl Arrivals {
 mod tests {
     use super::*;
 
-    /// What is remembered of segments that each begin, end and come at a time, 100 bytes being ready.
+    /// The remembered segments from (begin, end, time of arrival), 100 bytes being ready.
     fn remembered(segments: &[(u64, u64, u64)]) -> Vec<(u64, u64)> {
         let mut arrivals = Arrivals::default();
         for &(start, end, at_ns) in segments {

@@ -1,6 +1,6 @@
-//! What is known of each connection, by its number.
+//! The known state of each connection, by its number.
 //!
-//! Numbers only grow, and most connections are over soon: a page of them goes with its last one, so that
+//! Numbers only grow, and most connections are over soon: a page is freed with its last connection, so that
 //! memory follows the connections that are remembered and not those that ever were.
 
 use super::flow_state::ConnectionState;
@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     impl Connections {
-        /// How many are remembered.
+        /// Number of remembered connections.
         pub(crate) fn len(&self) -> usize {
             self.pages.iter().flatten().map(|page| page.count).sum()
         }

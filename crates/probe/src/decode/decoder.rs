@@ -1,7 +1,7 @@
 //! The decoder's state, and the way of a raw record through it: a record of TCP to the sides of its
 //! flow, one of UDP to the datagrams of its flow or the queue of its socket.
 //!
-//! Raw records come in order of time, but for what CPUs wrote at nearly the same time. Times are
+//! Raw records are in order of time, except those that CPUs wrote at nearly the same time. Times are
 //! nanoseconds of the trace's clock.
 
 use std::collections::{BTreeSet, VecDeque};
@@ -34,7 +34,7 @@ pub(crate) struct Decoder {
     pub(super) udp_buffers: UdpBuffers,
     pub(super) sockets: Sockets,
     pub(super) incoming: Incoming,
-    /// Datagrams of which it is not known when they were read, since last asked.
+    /// Datagrams with an unknown time of reading, since last asked.
     pub(super) unplaced_reads: u64,
     pub(super) threads: Threads,
     pub(super) age: Age,
@@ -47,7 +47,7 @@ pub(crate) struct Decoder {
     pub(super) out: Vec<Record>,
     /// Records of events, in order of time, that wait for the hits before them.
     pub(super) of_events: VecDeque<Record>,
-    /// What to add to the scheduler's clock to get the trace's; `None` until calibrated.
+    /// The offset from the scheduler's clock to the trace's; `None` until calibrated.
     pub(super) scheduler_offset_ns: Option<i64>,
     /// Whether point 5 has a hook of its own now; without it, loopback's is point 4.
     pub(super) sees_input: bool,
@@ -68,7 +68,7 @@ impl Decoder {
         std::mem::take(&mut self.of_others)
     }
 
-    /// Connections of which something new became known since the last call.
+    /// Connections with new information since the last call.
     pub(crate) fn take_changed(&mut self) -> Vec<Connection> {
         let ids = std::mem::take(&mut self.changed);
         let mut rows = std::mem::take(&mut self.last_rows);
@@ -81,7 +81,7 @@ impl Decoder {
         std::mem::take(&mut self.forgotten)
     }
 
-    /// How far the scheduler's clock is from the trace's, from now on.
+    /// Sets the offset of the scheduler's clock from the trace's, from now on.
     pub(crate) fn calibrate(&mut self, scheduler_offset_ns: i64) {
         self.scheduler_offset_ns = Some(scheduler_offset_ns);
     }
@@ -101,7 +101,7 @@ impl Decoder {
         }
     }
 
-    /// What an event says becomes a record between those of the hits before and after it.
+    /// Puts the record of an event between those of the hits before and after it.
     pub(super) fn report_in_time(&mut self, record: Record) {
         let later = self.of_events.partition_point(|earlier| earlier.at_ns <= record.at_ns);
         self.of_events.insert(later, record);
@@ -166,7 +166,7 @@ impl Decoder {
         self.missed.follow(state, &self.out[before..], head.at_ns);
     }
 
-    /// Ends the recording: what was still held back becomes records.
+    /// Ends the recording: everything held back becomes records.
     pub(crate) fn finish(&mut self) {
         self.report_events(u64::MAX);
         for state in self.connections.iter_mut() {
@@ -205,7 +205,7 @@ fn user(record: &Record) -> Option<(u32, Side)> {
     }
 }
 
-/// Notes what records of datagrams show of the two ends.
+/// Notes the users that records of datagrams show at the two ends.
 pub(super) fn name_users(
     state: &mut ConnectionState,
     shown: &[Record],

@@ -36,7 +36,7 @@ impl Early {
         taken
     }
 
-    /// Options whose connection was not announced so far, or that found no room.
+    /// Options of connections without announcement so far, or without room.
     pub(super) fn missed(&self) -> u64 {
         self.missed + self.waiting.len() as u64
     }

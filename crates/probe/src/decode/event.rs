@@ -97,7 +97,7 @@ impl Decoder {
         self.note_inherited(event);
     }
 
-    /// The recording ends, and this end of a connection is open: what waits in its queues has waited
+    /// The recording ends, and this end of a connection is open: the bytes in its queues have waited
     /// until now.
     fn open_still(&mut self, event: &RawEvent) {
         let Some(state) = self.state_mut(event.connection) else { return };
@@ -154,7 +154,7 @@ impl Decoder {
         }
     }
 
-    /// The ends that do not scale their windows; what is usual has no record.
+    /// Notes the ends that do not scale their windows; the usual case has no record.
     fn note_scaling(&mut self, event: &RawEvent) {
         let is = |bit: u8| event.number & u32::from(bit) != 0;
         let peer = event.flow ^ 1;
@@ -189,8 +189,8 @@ impl Decoder {
         self.report_in_time(buffers_record(buffers_of(event), event.flow, event.at_ns));
     }
 
-    /// A datagram socket got its first datagram, or the first one since it asked for other buffers, or it
-    /// sends the first one to a peer. The first datagram that it gets from a peer is followed by the record of its buffers.
+    /// A datagram socket got its first datagram, or the first one with other buffers, or it sends the first
+    /// one to a peer. After the first datagram from a peer, the record of its buffers follows.
     fn socket_seen(&mut self, event: &RawEvent) {
         let Some(state) = self.state(event.connection) else { return };
         let receives = &state.flows[1 - (event.flow & 1) as usize];

@@ -1,8 +1,8 @@
-//! Connections are forgotten when they are over, or when nothing was seen of them for long.
+//! Connections are forgotten when they are over, or after a long time without a hit.
 //!
 //! The probes give a bounded number of connections a slot and report when one is free again: when the last
-//! socket of a TCP connection here is destroyed, and of a connection without one by its age or when it
-//! gives way to another. By then every hit of it is in a list, so that it is forgotten a little later. A
+//! socket of a TCP connection here is destroyed, and of a connection without one by its age or when another
+//! takes its slot. By then every hit of it is in a list, so that it is forgotten a little later. A
 //! connection without a socket here whose end was missed is forgotten by its age all the same.
 
 use std::collections::BTreeSet;
@@ -13,20 +13,20 @@ use super::age::Age;
 use super::decoder::Decoder;
 use super::flow_state::ConnectionState;
 
-/// Keeps a connection this long after its end, for records that are still on their way.
+/// Keeps a connection this long after its end, for records that are still in transit.
 const LINGER_NS: u64 = 1_000_000_000;
 /// Connections that are kept after their end, at most; then the earliest one goes at once, if all up to
 /// its end was decoded.
 const LINGERING_MAX: usize = 8_192;
-/// The same of those of which a datagram waits for its reader.
+/// The same of those with a datagram that waits for its reader.
 const AWAITED_MAX: usize = 16_384;
 /// Pages of connections whose age is looked at by one call.
 const PAGES_AT_ONCE: usize = 8;
-/// A datagram that was not seen at its next point after this time will not be seen there.
+/// A datagram without a record at its next point after this time will have none there.
 const UNDER_WAY_NS: u64 = 10_000_000_000;
 
 impl Decoder {
-    /// From now on a connection without a socket here is over when nothing was seen of it for this long.
+    /// From now on a connection without a socket here is over after this long without a hit.
     pub(crate) fn expire_after(&mut self, idle_ns: u64) {
         self.age.idle_ns = Some(idle_ns);
     }
@@ -41,7 +41,7 @@ impl Decoder {
         std::mem::take(&mut self.unknown.fresh)
     }
 
-    /// The connection ended at a time: what was seen of it before is in some list.
+    /// The connection ended at a time: every earlier hit of it is in some list.
     pub(super) fn ended(&mut self, at_ns: u64, id: u32) {
         self.age.ended.push_back((at_ns, id));
     }
@@ -93,7 +93,7 @@ impl Decoder {
         }
     }
 
-    /// Forgets connections, but for some of which a datagram waits for its reader.
+    /// Forgets connections, except some with a datagram that waits for its reader.
     fn forget_all(&mut self, over: Vec<u32>, now_ns: u64) {
         let (datagrams, streams): (Vec<_>, Vec<_>) =
             over.into_iter().partition(|id| self.state(*id).is_some_and(is_of_datagrams));
@@ -242,7 +242,7 @@ mod tests {
             decoder.expire(second * SECOND_NS);
         }
         assert!(decoder.state(1).is_none() && decoder.state(2).is_some());
-        // It sends again: what is not followed is counted where it was missed.
+        // It sends again: hits of connections that are not followed are counted as missed.
         decoder.raw(0, &hit(201 * SECOND_NS, 1, raw::RAW_RECEIVE).raw());
         let missed = decoder.take_unknown();
         assert_eq!((missed.points[5], missed.total(), decoder.unknown()), (1, 1, 1));

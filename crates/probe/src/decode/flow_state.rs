@@ -24,17 +24,17 @@ pub(super) struct ConnectionState {
     pub(super) reported_open: [bool; 2],
     /// See [`Connection::is_to_itself`].
     pub(super) is_to_itself: bool,
-    /// Whether another user asked for it, beside the operator's pick.
+    /// Whether another user asked for it, in addition to the operator's pick.
     pub(super) of_others: bool,
-    /// When the last hit of it was.
+    /// The time of its last hit.
     pub(super) last_ns: u64,
     /// Whether it waits for a check of its gaps.
     pub(super) is_moved: bool,
     /// Whether an odd number of its anchors was decoded.
     pub(super) is_anchor_odd: bool,
-    /// When the last hit was whose position is known.
+    /// The time of the last hit with a known position.
     pub(super) placed_ns: u64,
-    /// Threads that ran when datagrams passed, and have not been seen to send or read one.
+    /// Threads that ran when datagrams passed, without a recorded send or read of one.
     candidates: VecDeque<(u32, Process)>,
 }
 
@@ -118,7 +118,7 @@ impl ConnectionState {
     }
 }
 
-/// What is remembered of one direction, by side.
+/// The remembered state of one direction, by side.
 pub(super) struct FlowState {
     pub(super) id: FlowId,
     pub(super) positions: Positions,
@@ -138,8 +138,8 @@ impl FlowState {
         }
     }
 
-    /// Of a socket connected to itself: the flow that its acknowledgments are of, as the reverse of the
-    /// one that carries them, and the one that it writes are the same stream.
+    /// Of a socket connected to itself: the flow that it writes and the one that its acknowledgments
+    /// confirm are the same stream.
     pub(super) fn follow(&mut self, own: &mut FlowState) {
         self.positions.follow(&own.positions);
         own.receiver.follow(&self.receiver);
@@ -155,7 +155,7 @@ impl FlowState {
         }
     }
 
-    /// As [`FlowState::begin`] from what the socket itself says, until a SYN is seen.
+    /// As [`FlowState::begin`] from the socket's own numbers, until the hit of a SYN.
     pub(super) fn begin_provisionally(&mut self, first_byte: u32) {
         if self.positions.begin_provisionally(first_byte) {
             self.begin_sides();
@@ -173,7 +173,7 @@ impl FlowState {
         self.receiver.join_at(acknowledged);
     }
 
-    /// Nothing that was known before a miss stands for what passed during it.
+    /// No state from before a miss covers bytes that passed during it.
     pub(super) fn forget_pending(&mut self, at_ns: u64, missed_until: &MissedUntil) {
         let writing_ns = self.sender.writing_since_ns().unwrap_or(at_ns);
         if missed_until[Point::SendEnqueue.index()] > writing_ns {
@@ -182,7 +182,7 @@ impl FlowState {
         self.receiver.forget_pending(missed_until);
     }
 
-    /// At the end: what was still held back becomes records.
+    /// At the end: everything held back becomes records.
     pub(super) fn settle(&mut self, missed_until: &MissedUntil, out: &mut Vec<Record>) {
         self.sender.settle_write(missed_until, out);
         self.receiver.settle_arrivals(out);

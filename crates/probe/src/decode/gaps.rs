@@ -1,4 +1,4 @@
-//! The look for observations that the kernel skipped, and what the recorder says of missed records.
+//! The look for observations that the kernel skipped, and the recorder's notes of missed records.
 
 use sockscope_record::{LossCounts, Point};
 
@@ -22,8 +22,8 @@ impl Decoder {
         self.missed.attached_ns = at_ns;
     }
 
-    /// Probes are detached from `at_ns` on, one after the other: what passes later is seen by some of them
-    /// only, and is not of the recording.
+    /// Probes are detached from `at_ns` on, one after the other: only some of them record later packets,
+    /// which are not of the recording.
     pub(crate) fn detaching(&mut self, at_ns: u64) {
         self.missed.until_ns = Some(at_ns);
     }

@@ -98,7 +98,7 @@ fn lengths(packet: &Packet) -> impl Iterator<Item = u32> + use<> {
     (0..count).map(move |number| size.min(len - number * size))
 }
 
-/// What was sent in one call was written in one.
+/// The datagrams sent in one call were written in one.
 fn as_one_call(records: &mut Vec<Record>, from: usize) {
     let parts = records.split_off(from);
     let mut call = None;

@@ -1,4 +1,4 @@
-//! One raw record on its way through the decoder: the fields that all kinds have, the decoder's
+//! One raw record in the decoder: the fields that all kinds have, the decoder's
 //! state outside the connection, and the records that it becomes.
 
 use sockscope_record::{
@@ -127,7 +127,7 @@ impl Hit<'_> {
         self.threads.waited_ns(thread, self.head.at_ns, run_delay_ns, since_ns)
     }
 
-    /// A copy of which nothing else is known shows how long its thread has waited for a CPU so far.
+    /// A copy without other knowledge shows the time that its thread has waited for a CPU so far.
     pub(super) fn note_reader(&mut self, reader: Reader) {
         self.waited_ns(reader, self.head.at_ns);
     }

@@ -1,4 +1,4 @@
-//! Datagrams of a flow on their way: which lie between which points.
+//! Datagrams of a flow in transit, by the two points that each lies between.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -32,19 +32,19 @@ pub(super) struct Seen {
 }
 
 impl Seen {
-    /// One of which nothing else is known.
+    /// One with a known length only.
     pub(super) fn of(len: u32) -> Self {
         Self { len, buffer: 0, is_part: false }
     }
 }
 
-/// A datagram on its way.
+/// A datagram in transit.
 #[derive(Clone, Copy)]
 pub(super) struct Datagram {
     pub(super) offset: u64,
     pub(super) len: u32,
     pub(super) number: u64,
-    /// When it passed the last point.
+    /// The time of its last point.
     pub(super) at_ns: u64,
     /// As the last point saw it.
     pub(super) buffer: u32,
@@ -91,11 +91,11 @@ pub(super) struct Datagrams {
     left_since_ns: u64,
     /// Hits by then may be in no list.
     pub(super) lost_until_ns: u64,
-    /// Those of which it has become known that they are under way no longer.
+    /// Those that have become known to be in transit no longer.
     pub(super) unseen: Vec<Unseen>,
     /// Those that the last hit announced, for the queue of their socket to take.
     pub(super) received: Vec<Datagram>,
-    /// The socket that last announced one, 0 for none: it got it for a program.
+    /// The socket that last announced one, 0 for none: it received it for a program.
     pub(super) socket: u32,
 }
 
@@ -120,7 +120,7 @@ impl Datagrams {
     pub(super) fn put(&mut self, gap: usize, datagram: Datagram, seen: Seen, at_ns: u64) {
         let Seen { buffer, is_part, .. } = seen;
         let list = &mut self.between[gap];
-        // What had the buffer before has gone unseen. Looked for among the newest ones only.
+        // The earlier datagram of the buffer has left without a record. Only the newest ones are searched.
         if !is_part && buffer > 0 && self.keeps_buffer[gap] {
             let stale = list.iter().rev().take(REUSED_AMONG).position(|old| old.buffer == buffer);
             let stale = stale.and_then(|back| list.remove(list.len() - 1 - back));
@@ -155,7 +155,7 @@ impl Datagrams {
     }
 
     /// A datagram has passed the last of its points here, and no point after a gap in `gaps`: each one sent before it
-    /// that is still there has passed by unseen, or comes later by another way.
+    /// that is still there has passed without a record, or arrives later by another path.
     pub(super) fn overtake(&mut self, gaps: Range<usize>, by: &Datagram, at_ns: u64) {
         if !by.is_recognized {
             return;
@@ -170,7 +170,7 @@ impl Datagrams {
         }
     }
 
-    /// Takes out those that were overtaken and that passed their last point before `until_ns`: they do not come later.
+    /// Takes out those that were overtaken and that passed their last point before `until_ns`: they will not arrive.
     pub(super) fn give_up_overtaken(&mut self, until_ns: u64) {
         let Self { between, unseen, .. } = self;
         for list in &mut between[QUEUED..SOCKET] {
@@ -229,7 +229,7 @@ impl Datagrams {
         self.between[gap].iter().rfind(|datagram| datagram.is(&seen)).map(|found| found.at_ns)
     }
 
-    /// The gap that a datagram in the buffer of a hit entered last: what was in that buffer before has gone.
+    /// The gap that a datagram in the buffer of a hit entered last: earlier datagrams of that buffer have left.
     pub(super) fn last_gap(&self, seen: Seen) -> Option<usize> {
         let entered = |gap: usize| Some((self.entered_ns(gap, seen)?, gap));
         [QUEUED, WIRE, INPUT, SOCKET].into_iter().filter_map(entered).max().map(|(_, gap)| gap)
@@ -275,8 +275,8 @@ impl Datagrams {
         list.drain(..index).filter(|earlier| earlier.at_ns > lost_until_ns).collect()
     }
 
-    /// Takes out those that IP took before `until_ns`, and that since then neither entered a receive
-    /// queue nor were seen to be dropped: how many, and when the first was taken. Where none ever entered
+    /// Takes out those that IP took before `until_ns`, and that since then have a record neither of a
+    /// receive queue nor of a drop: their number, and the time of the first. Where none ever entered
     /// one, the kernel itself reads them.
     pub(super) fn undelivered(&mut self, until_ns: u64) -> Option<(u64, u64)> {
         let list = &mut self.between[SOCKET];
@@ -299,8 +299,8 @@ impl Datagrams {
         first.any(|first| first.at_ns < until_ns)
     }
 
-    /// Forgets those that passed their last point before `until_ns`; says of which of them a hit is
-    /// missing, as [`Datagrams::undelivered`] does.
+    /// Forgets those that passed their last point before `until_ns`; counts those with a missing
+    /// hit, as [`Datagrams::undelivered`] does.
     pub(super) fn forget_before(&mut self, until_ns: u64) -> Option<(u64, u64)> {
         let undelivered = self.undelivered(until_ns);
         self.give_up_overtaken(until_ns);
@@ -327,8 +327,8 @@ impl Datagrams {
     }
 
     /// Removes the datagram that was dropped: the one with its buffer, which nothing copies while a
-    /// queue has it; where that is not known, the newest of its length from where a drop is most likely,
-    /// before the socket, then further up. Also says after which point.
+    /// queue has it; with an unknown buffer, the newest of its length from the most likely place of a drop,
+    /// before the socket, then further up. Also returns the last point that it passed.
     pub(super) fn remove(&mut self, seen: Seen) -> Option<(Datagram, Point)> {
         let is_told =
             |old: &Datagram| old.buffer > 0 && seen.buffer > 0 && !old.is_part && !seen.is_part;
@@ -389,7 +389,7 @@ mod tests {
         known.reuse(7, 200);
         assert_eq!(known.entered_ns(INPUT, seen(7)), None);
         assert_eq!(known.entered_ns(WIRE, seen(8)), Some(2));
-        // Where nothing was missed since, it is one that comes by again.
+        // Where nothing was missed since, it is one that passes again.
         let mut known = datagrams(&[(INPUT, 7)]);
         known.lost_until_ns = 0;
         known.reuse(7, 200);

@@ -19,7 +19,7 @@ pub(super) struct InTransit {
     pub(super) is_sure: bool,
 }
 
-/// Flows of which IP took a datagram that may not be in a receive queue yet, by the port that it is for.
+/// Flows with a datagram that IP took and that may not be in a receive queue yet, by destination port.
 #[derive(Default)]
 pub(super) struct Incoming(BTreeSet<(u16, u32)>);
 
@@ -42,7 +42,7 @@ impl Incoming {
         }
     }
 
-    /// What may have entered the receive queue that a read is of without its announcement having been seen by then.
+    /// The datagram that may have entered the read's receive queue without an announcement by then.
     /// Hits by `lost_until_ns` may be in no list.
     pub(super) fn in_transit(
         &mut self,

@@ -29,7 +29,7 @@ impl Intervals {
         debug_assert!(intervals.len() <= INTERVALS_MAX);
     }
 
-    /// How much of the time between two times is in intervals.
+    /// The sum of the parts of intervals between two times.
     pub(super) fn within_ns(&self, from_ns: u64, until_ns: u64) -> u64 {
         let later = self.0.iter().rev().take_while(|(_, until)| *until > from_ns);
         later.fold(0, |sum: u64, (since, until)| {

@@ -13,7 +13,7 @@ use super::intervals::Intervals;
 use super::udp::Skipped;
 use super::unknown_positions::MissedUntil;
 
-/// From when to when a recording sees everything, and what is known of its losses.
+/// The time in which a recording is complete, and the knowledge of its losses.
 #[derive(Default)]
 pub(super) struct MissedTracker {
     pub(super) attached_ns: u64,
@@ -45,8 +45,8 @@ impl Lost {
 }
 
 impl MissedTracker {
-    /// Of a hit at `at_ns`: by when hits were lost and counted that may be of its connection; 0 if none were. Losses
-    /// that began later are nothing to it, though they are known when it is decoded.
+    /// For a hit at `at_ns`: the end of the counted losses that may be of its connection; 0 without any. Later
+    /// losses do not count, though they are known when it is decoded.
     pub(super) fn lost_until_ns(&self, of_others: bool, at_ns: u64) -> u64 {
         let lost = &self.lost[usize::from(of_others)];
         lost.between.until_ns(at_ns).max(lost.unplaced_ns)
@@ -88,7 +88,7 @@ impl MissedTracker {
         self.until_ns.is_some_and(|until_ns| at_ns > until_ns)
     }
 
-    /// What one hit at `at_ns` showed of a connection.
+    /// Notes the evidence of one hit at `at_ns` for a connection.
     pub(super) fn follow(&mut self, state: &mut ConnectionState, shown: &[Record], at_ns: u64) {
         if state.info.preexisting {
             return;
@@ -98,7 +98,7 @@ impl MissedTracker {
         }
         let mut has_changed = false;
         for flow in &mut state.flows {
-            // A copy is not news: nothing is read before it is in the receive queue.
+            // A copy adds nothing: bytes are read only after they are in the receive queue.
             let position = flow.receiver.received();
             has_changed |= flow.path.recorded_ranges.prove(position, at_ns);
         }
@@ -179,7 +179,7 @@ pub(super) fn mark_of(of_others: bool) -> u8 {
     if of_others { marks::OF_OTHERS } else { 0 }
 }
 
-/// Whether what is missing since then may be among what was lost and counted by `lost_until_ns`; 0: nothing was.
+/// Whether a gap since then may be among the losses counted by `lost_until_ns`; 0: there are no losses.
 fn is_explained(since_ns: u64, lost_until_ns: u64) -> bool {
     since_ns <= lost_until_ns && lost_until_ns > 0
 }

@@ -1,9 +1,9 @@
-//! From what a probe hit saw to records: sequence numbers become stream positions, one hit becomes
-//! the points that it stands for, and rare events become what is known of a connection.
+//! From a probe hit to records: sequence numbers become stream positions, one hit becomes
+//! the points that it covers, and rare events become the description of a connection.
 //!
 //! Input is every raw record, merged over the CPUs in time order as far as clocks allow, and the
 //! events of the ring buffer, which are read before the records that need them. Output is nearly in
-//! time order, but for what only a later hit shows. Nothing here reads a clock or the kernel.
+//! time order, except records that only a later hit shows. Nothing here reads a clock or the kernel.
 //!
 //! A flow has three sides, each with its own fields and rules: [`sender`] (points 1 and 2), [`path`]
 //! (points 3 to 6) and [`receiver`] (points 7 and 8). [`tcp`] hands a record of TCP to them.

@@ -1,6 +1,6 @@
-//! Socket options: what the socket that sends a flow was asked to have, or has from its listener.
+//! Socket options that a program set on the socket that sends a flow, or that it has from its listener.
 //!
-//! The probes name the flow, as they keep what was asked for in the socket itself until its connection is
+//! The probes name the flow, as the socket itself keeps its options until its connection is
 //! logged. Options have a ring buffer of their own, so that they may be read a moment before the event that
 //! opens their connection.
 
@@ -29,7 +29,7 @@ impl Decoder {
         }
     }
 
-    /// Options whose connection was never announced, the recording being over.
+    /// Options of connections without announcement, the recording being over.
     pub(crate) fn options_missed(&self) -> u64 {
         self.early.missed()
     }
@@ -69,7 +69,7 @@ impl Decoder {
         if name == RECEIVE_LOW_MARK {
             let connection = self.state(connection_id(option.flow).0);
             if connection.is_some_and(|state| state.info.protocol == Protocol::Udp) {
-                return; // Datagrams are announced one by one, whatever it is.
+                return; // Datagrams are announced one by one, with any low mark.
             }
             let Some(receives) = self.received_by(option.flow) else { return };
             receives.receiver.low_mark = granted;
@@ -93,13 +93,13 @@ impl Decoder {
     }
 }
 
-/// An option that a socket turned out to have; who set it is not known.
+/// An option that a socket turned out to have; its setter is unknown.
 fn had(event: &RawEvent, (level, option): (u32, u32), value: u32) -> RawOption {
     let RawEvent { at_ns, flow, sndbuf, rcvbuf, .. } = *event;
     RawOption { at_ns, flow, level, option, value, sndbuf, rcvbuf, ..RawOption::default() }
 }
 
-/// What the kernel made of a buffer size or a low mark; 0 of a buffer whose size is not known since. Other
+/// The kernel's value for a buffer size or a low mark; 0 of a buffer whose size is not known since. Other
 /// options are granted as asked.
 fn granted(option: &RawOption) -> u32 {
     match (option.level, option.option) {
@@ -110,7 +110,7 @@ fn granted(option: &RawOption) -> u32 {
     }
 }
 
-/// As sk_setsockopt() and tcp_set_rcvlowat() have it: less than nothing asks for all, nothing for one.
+/// As sk_setsockopt() and tcp_set_rcvlowat() have it: a negative value asks for all, 0 for one.
 fn granted_low_mark(option: &RawOption) -> u32 {
     let most = if option.most > 0 { option.most } else { i32::MAX as u32 };
     let asked = if option.value > i32::MAX as u32 { most } else { option.value };

@@ -2,7 +2,7 @@
 //! input queue.
 //!
 //! Positions are bytes of the stream, times nanoseconds of the trace's clock. Headers are claims: they
-//! place a packet, and change nothing that a socket's own numbers say.
+//! place a packet, and change no position from a socket's own numbers.
 
 use std::collections::VecDeque;
 
@@ -17,7 +17,7 @@ use crate::layout::{RawTcpDrop, RawTcpPacket, constants as raw};
 /// Segments remembered in the input queue of a flow, at most; older ones were dropped there.
 const ENTERED_MAX: usize = 256;
 
-/// What is remembered of a flow's packets between the two sockets.
+/// The remembered state of a flow's packets between the two sockets.
 #[derive(Default)]
 pub(super) struct Path {
     /// Shift of the window field in packets that this flow's sender makes (RFC 7323 §2.2).
@@ -26,9 +26,9 @@ pub(super) struct Path {
     queued: VecDeque<Queued>,
     /// Whether a segment was seen to enter one.
     has_queue: bool,
-    /// End of what was seen to leave the sender; `None` until its SYN was.
+    /// Furthest byte recorded as sent; `None` until its SYN was.
     sent: Option<u64>,
-    /// Hits lost before then change nothing in what `sent` and `queued` say.
+    /// Hits lost before then change nothing in `sent` and `queued`.
     sure_since_ns: u64,
     /// Furthest byte seen to enter the input queue.
     arrived: u64,
@@ -57,7 +57,7 @@ impl RawTcpPacket {
         self.snd_cwnd > 0 || self.in_flight > 0
     }
 
-    /// Data on its way out that no socket of this host sent: the record has no socket's state.
+    /// Outgoing data that no socket of this host sent: the record has no socket's state.
     pub(super) fn is_forwarded(&self) -> bool {
         let is_data = self.len > 0 && self.tcp_flags & tcp_flags::SYN == 0;
         is_data && self.is_outgoing() && !self.has_socket()
@@ -66,7 +66,7 @@ impl RawTcpPacket {
 
 impl Path {
     /// Whether a packet that goes out is a router's on this host: it has no socket's state, and was
-    /// received here before. Else its own socket was no longer to be seen: a queueing discipline has divided it.
+    /// received here before. Else its own socket was no longer visible: a queueing discipline has divided it.
     pub(super) fn is_routed(&self, packet: &RawTcpPacket, passed: &Record) -> bool {
         packet.is_forwarded() && passed.end() <= self.arrived
     }
@@ -75,7 +75,7 @@ impl Path {
     pub(super) fn enter_input(&mut self, start: u64, end: u64) {
         self.arrived = self.arrived.max(end);
         if start < end {
-            // Each segment of which IP took the middle has left two parts.
+            // Each segment with the middle taken by IP has left two parts.
             while self.entered.len() >= ENTERED_MAX {
                 self.entered.pop_front();
             }
@@ -83,7 +83,7 @@ impl Path {
         }
     }
 
-    /// IP takes a segment: whether all of it was seen to enter the input queue, maybe in several
+    /// IP takes a segment. Returns whether the hits of the input queue cover all of it, maybe in several
     /// segments that were joined there, or as a part of one.
     fn leave_input(&mut self, start: u64, end: u64) -> bool {
         debug_assert!(start <= end);
@@ -167,7 +167,7 @@ impl Path {
         }
     }
 
-    /// A packet up to `end` was seen on its way out. Only a SYN shows that nothing was before it.
+    /// A packet up to `end` was recorded as outgoing. Only a SYN shows that no other was before it.
     pub(super) fn note_sent(&mut self, end: u64, is_syn: bool, at_ns: u64) {
         if let Some(sent) = &mut self.sent {
             *sent = end.max(*sent);
@@ -178,7 +178,7 @@ impl Path {
     }
 
     /// Whether a segment was in a queueing discipline although its entry was not recorded: it leaves
-    /// ahead of what was seen to enter later, or nothing as far was ever seen to be sent. Not where its
+    /// ahead of one that entered later, or no byte as far was ever recorded as sent. Not where its
     /// path has none, or where a lost hit explains that.
     pub(super) fn entered_unseen(&self, start: u64, end: u64, lost_until_ns: u64) -> bool {
         let is_sure = self.has_queue && lost_until_ns < self.sure_since_ns;
@@ -207,7 +207,7 @@ mod tests {
         for number in 0..2 * ENTERED_MAX as u64 {
             let start = number * 100;
             path.enter_input(start, start + 30);
-            // What is left of the segment are two parts.
+            // The rest of the segment is two parts.
             assert!(path.leave_input(start + 10, start + 20));
         }
         path.enter_input(u64::MAX - 1, u64::MAX);

@@ -19,7 +19,7 @@ pub(super) struct Positions {
     end: Option<u64>,
 }
 
-/// How a SYN changed the positions.
+/// The effect of a SYN on the positions.
 pub(super) enum Begun {
     /// Positions start with it.
     Anew,
@@ -36,7 +36,7 @@ impl Positions {
         Some(self.without_fin(position))
     }
 
-    /// Position of a sequence number in a header, which anybody may have sent: not remembered.
+    /// Position of a sequence number in a header, which any host may have sent: not remembered.
     pub(super) fn claimed(&self, sequence: u32) -> Option<u64> {
         Some(self.without_fin(self.unwrapper?.peek(sequence)))
     }

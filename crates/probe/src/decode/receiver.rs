@@ -2,7 +2,7 @@
 //! (point 8).
 //!
 //! Positions are bytes of the stream, times nanoseconds of the trace's clock. After missed records the
-//! bytes that passed meanwhile have no time: the next record of the same point does not stand for them.
+//! bytes that passed meanwhile have no time: the next record of the same point does not cover them.
 
 use sockscope_record::{FlowId, Kind, Point, ReaderTimes, Record, marks};
 
@@ -16,35 +16,35 @@ use crate::layout::{RawAnchor, RawTcpCopy, RawTcpReady, constants as raw};
 /// Data that IP took longer before its announcement is announced for another cause than its arrival.
 const ANNOUNCED_WITHIN_NS: u64 = 1_000_000;
 
-/// What is remembered of the socket that receives a flow, and of its reader.
+/// The remembered state of the socket that receives a flow, and of its reader.
 pub(super) struct Receiver {
     flow: FlowId,
     /// Bytes that entered the receive queue.
     ready: Option<u64>,
     /// The first byte that IP took since the connection was joined by its sender's socket, which knows
-    /// only what was acknowledged; `u64::MAX` before one. `None` once what is `ready` was seen.
+    /// only the acknowledged bytes; `u64::MAX` before one. `None` once the value of `ready` was recorded.
     taken_since_joined: Option<u64>,
     /// Bytes below which the socket keeps them to itself (`SO_RCVLOWAT`); 0 unknown.
     pub(super) low_mark: u32,
     /// Segments for such a socket that are not known to be in the receive queue.
     arrivals: Arrivals,
-    /// The furthest acknowledgment that the receiver made, and when: proof of having received.
+    /// The furthest acknowledgment that the receiver made, and its time: proof of having received.
     acknowledged: (u64, u64),
     /// When the last data that a thread waited for arrived; 0 when none did since it last read.
     woken_ns: u64,
     /// Bytes that the reader has had.
     copied: Option<u64>,
-    /// Since when the bytes that wait for the reader do: their arrival, or the last read if that left
-    /// them. Means nothing while there are none.
+    /// The time since which bytes wait for the reader: their arrival, or the last read if that left
+    /// them. Means nothing without such bytes.
     waiting_ns: u64,
-    /// When bytes were last announced to the reader, and when it last read.
+    /// The time of the last announcement of bytes to the reader, and that of the last read.
     ready_ns: u64,
     copied_ns: u64,
-    /// What passed points 7 and 8 while their hits were missed.
+    /// Passages of points 7 and 8 while their hits were missed.
     pass_over: PassOver,
 }
 
-/// What of a flow may have passed while hits of its points 7 and 8 were missed.
+/// Points of a flow that bytes may have passed while hits of points 7 and 8 were missed.
 #[derive(Clone, Copy, Default)]
 struct PassOver {
     ready: bool,
@@ -81,8 +81,8 @@ impl Receiver {
         self.copied = copied;
     }
 
-    /// The sender's socket was open before, and has an acknowledgment of all up to `acknowledged`: that
-    /// has reached the peer's receive queue, if this is here, and what was sent since may have.
+    /// The sender's socket was open before, and has an acknowledgment of all up to `acknowledged`: these bytes
+    /// have reached the peer's receive queue, if this is here, and those sent since may have.
     pub(super) fn join_at(&mut self, acknowledged: u64) {
         self.ready = Some(acknowledged);
         self.copied = Some(acknowledged);
@@ -94,7 +94,7 @@ impl Receiver {
         self.acknowledged = other.acknowledged;
     }
 
-    /// All bytes before this position have been received, by what was announced and acknowledged.
+    /// All bytes before this position have been received, as announced and acknowledged.
     pub(super) fn received(&self) -> u64 {
         self.ready.unwrap_or(0).max(self.acknowledged.0)
     }
@@ -171,7 +171,7 @@ impl Receiver {
         }
     }
 
-    /// The copy to the reader: point 8, and what the scheduler did to the reader before it.
+    /// The copy to the reader: point 8, and the scheduler's delay of the reader before it.
     fn copied(&mut self, hit: &mut Hit<'_>, copied: Record, reader: Reader) {
         let run_ns = hit.run_ns(reader);
         let waited_ns = hit.waited_ns(reader, self.waiting_ns);
@@ -201,8 +201,8 @@ impl Receiver {
         self.woken_ns = 0;
     }
 
-    /// Bytes up to an end are in the receive queue: since they arrived, where that was seen of all of a
-    /// segment, else since the time given, which `marks` are for.
+    /// Bytes up to an end are in the receive queue: since their arrival, where hits show that of a whole
+    /// segment, else since the time given, with the marks of `marks`.
     fn receive(&mut self, last: Arrival, marks: u8, out: &mut Vec<Record>) {
         while let Some(came) = self.arrivals.take_until(last.end) {
             let is_announced_at_once = last.at_ns.saturating_sub(came.at_ns) <= ANNOUNCED_WITHIN_NS;
@@ -212,7 +212,7 @@ impl Receiver {
         self.enter(last, marks, out);
     }
 
-    /// What the receiver acknowledged is in its receive queue, announced or not.
+    /// The bytes that the receiver acknowledged are in its receive queue, announced or not.
     pub(super) fn settle_arrivals(&mut self, out: &mut Vec<Record>) {
         while let Some(came) = self.arrivals.take_until(self.acknowledged.0) {
             self.enter(came, marks::DERIVED, out);
@@ -252,7 +252,7 @@ impl Receiver {
         });
     }
 
-    /// Hits were missed by these times: what passed since the last hit of points 7 and 8 did so unseen.
+    /// Hits were missed by these times: bytes since the last hit of points 7 and 8 passed without a record.
     pub(super) fn forget_pending(&mut self, missed_until: &MissedUntil) {
         if missed_until[Point::ReceiveEnqueue.index()] > self.ready_ns {
             self.pass_over.ready = true;
@@ -261,7 +261,7 @@ impl Receiver {
         self.pass_over.copied |= missed_until[Point::ReceiveDequeue.index()] > self.copied_ns;
     }
 
-    /// The receiver's socket shows what was ready and what was read by now.
+    /// The receiver's socket shows the bytes that are ready and read by now.
     pub(super) fn pass_over_until(
         &mut self,
         anchor: &RawAnchor,
@@ -287,15 +287,15 @@ impl Receiver {
         self.pass_over.ready
     }
 
-    /// An announcement, or as much as one, was seen: the next one stands for the bytes since. Returns whether
+    /// An announcement, or its equivalent, was recorded: the next one covers the bytes since. Returns whether
     /// others before this one were missed, so that it does not show its own bytes.
     fn see_ready(&mut self, at_ns: u64) -> bool {
         self.ready_ns = at_ns;
         std::mem::take(&mut self.pass_over.ready)
     }
 
-    /// Whether hits were missed that would show when bytes were read; then all up to `to` were, and nothing
-    /// more is known. The next read stands for what was read since.
+    /// Whether hits of reads were missed; then all bytes up to `to` were read, and nothing
+    /// more is known. The next read covers the bytes since.
     fn pass_over_copied(&mut self, to: u64, at_ns: u64) -> bool {
         self.copied_ns = at_ns;
         let is_missed = std::mem::take(&mut self.pass_over.copied);

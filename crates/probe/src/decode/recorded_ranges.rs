@@ -23,11 +23,11 @@ pub(super) struct RecordedRanges {
     checked: u64,
     /// `None` before the first byte: datagrams have no ranges.
     points: Option<Box<[Seen; POINTS]>>,
-    /// How far the receiver has had the flow, and when that first showed.
+    /// The furthest byte that the receiver has had, and the time of its first proof.
     proof: Proof,
     /// The proof at the last look.
     settled: Proof,
-    /// Bytes that passed points again: their time is not when they first passed.
+    /// Bytes that passed points again: their time is not that of the first passage.
     resent: VecDeque<(u64, u64)>,
 }
 
@@ -47,7 +47,7 @@ struct Seen {
     since_ns: u64,
 }
 
-/// `[from, to)`, of which the last byte passed at `at_ns`.
+/// `[from, to)`; the last byte passed at `at_ns`.
 #[derive(Clone, Copy)]
 struct Range {
     from: u64,
@@ -55,7 +55,7 @@ struct Range {
     at_ns: u64,
 }
 
-/// Gaps at one point, none of which passed before `since_ns`.
+/// Gaps at one point; none of their bytes passed before `since_ns`.
 pub(super) struct Gap {
     pub(super) count: u64,
     pub(super) since_ns: u64,
@@ -104,7 +104,7 @@ impl RecordedRanges {
         self.checked >= self.proof.position
     }
 
-    /// What was proven by the last look and never seen, by point.
+    /// Bytes that the last look proved and no record shows, by point.
     pub(super) fn check(&mut self) -> impl Iterator<Item = (Point, Gap, u64)> {
         let (from, settled) = (self.checked, self.settled);
         self.checked = from.max(settled.position);
@@ -199,7 +199,7 @@ mod tests {
     fn bytes_behind_a_retransmission_may_have_passed_before_it() {
         let mut ranges = RecordedRanges::default();
         ranges.note(&passed(5, 0, 0));
-        // Of [10, 30) nothing was seen, and then the first half again.
+        // [10, 30) has no record, and then its first half passes again.
         ranges.note(&passed(50, 10, marks::RETRANSMITTED));
         ranges.note(&passed(60, 30, 0));
         ranges.prove(40, 70);

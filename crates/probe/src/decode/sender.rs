@@ -2,7 +2,7 @@
 //! (point 2), and the state of the socket that sends.
 //!
 //! Positions are bytes of the stream, times nanoseconds of the trace's clock. A chunk of a send call is
-//! recorded before it is copied; how much of it the socket took shows in a later record.
+//! recorded before it is copied; a later record shows how many of its bytes the socket took.
 
 use sockscope_record::{
     FlowId, Hold, Kind, Point, Record, Retransmission, RetransmitClass, SendWindow, marks,
@@ -19,7 +19,7 @@ use crate::layout::{
 /// A move of the send window's edge by less than an eighth of the window is not recorded.
 const WINDOW_CHANGE_SHIFT: u32 = 3;
 
-/// What is remembered of the socket that sends a flow, and of the program's send calls.
+/// The remembered state of the socket that sends a flow, and of the program's send calls.
 pub(super) struct Sender {
     flow: FlowId,
     /// Bytes known to have been written.
@@ -30,14 +30,14 @@ pub(super) struct Sender {
     last_written: Option<u64>,
     /// A chunk about to be taken from the writer.
     writing: Option<Writing>,
-    /// Which of the options of `note_send_rules()` the socket is known to have.
+    /// Options of `note_send_rules()` that the socket is known to have.
     pub(super) send_rules: u32,
-    /// First byte that the socket has no acknowledgment of.
+    /// First byte without an acknowledgment at the socket.
     unacknowledged: u64,
     congestion: Congestion,
 }
 
-/// A chunk of a write call: `[from, to)` was asked for at `at_ns`, how much of it was taken shows later.
+/// A chunk of a write call: `[from, to)` was asked for at `at_ns`, a later record shows the bytes taken.
 #[derive(Clone, Copy)]
 struct Writing {
     at_ns: u64,
@@ -121,7 +121,7 @@ impl Sender {
         self.writing.map(|writing| writing.at_ns)
     }
 
-    /// How much of the chunk was taken will not be known.
+    /// The number of bytes taken from the chunk remains unknown.
     pub(super) fn forget_writing(&mut self) {
         self.writing = None;
     }
@@ -135,7 +135,7 @@ impl Sender {
         self.call = call;
         self.flush_write(from, hit.out);
         if self.written.is_none_or(|written| written < from) {
-            // Joined on the way, or a record was lost: what is missing stays missing.
+            // Joined later, or a record was lost: the missing bytes remain missing.
             self.written = Some(from);
         }
         if !is_same_call {
@@ -237,8 +237,8 @@ impl Sender {
         }
     }
 
-    /// TCP Fast Open (RFC 7413): what the SYN carries is copied in by the call that connects, past the
-    /// hook of point 1, and sent at once.
+    /// TCP Fast Open (RFC 7413): the call that connects copies the data of the SYN, past the
+    /// hook of point 1, and sends it at once.
     fn written_with_syn(&mut self, hit: &mut Hit<'_>, passed: &Record, taken_ns: u64) {
         let Some(written) = self.written.filter(|written| *written < passed.end()) else { return };
         let len = u32::try_from(passed.end() - written).unwrap_or(u32::MAX);

@@ -1,4 +1,4 @@
-//! TCP: hits to records. Each hit goes to the side of its flow that it is of; a packet is of all three.
+//! TCP: hits to records. Each hit belongs to one side of its flow; a packet belongs to all three.
 
 use sockscope_record::{Kind, Record, SegmentHeader, marks, tcp_flags};
 
@@ -42,7 +42,7 @@ pub(super) fn decode(hit: &mut Hit<'_>, state: &mut ConnectionState, raw: Raw<'_
         | Raw::UdpDrop(_)
         | Raw::Anchor(_) => {}
     }
-    // What the receiver's socket has was written, seen to leave or not.
+    // Bytes at the receiver's socket were written, with or without a record of their sending.
     flow.sender.flush_write(flow.receiver.ready_until().unwrap_or(0), hit.out);
     if state.is_to_itself {
         let [own, acknowledging] = &mut state.flows;
@@ -50,7 +50,7 @@ pub(super) fn decode(hit: &mut Hit<'_>, state: &mut ConnectionState, raw: Raw<'_
     }
 }
 
-/// A packet at points 3 to 6, which on its way out also shows that TCP took it (point 2).
+/// A packet at points 3 to 6, which at points 3 and 4 also shows that TCP took it (point 2).
 fn packet(hit: &mut Hit<'_>, flow: &mut FlowState, reverse: &mut FlowState, packet: &RawTcpPacket) {
     if packet.len > PACKET_MAX {
         return;
@@ -59,7 +59,7 @@ fn packet(hit: &mut Hit<'_>, flow: &mut FlowState, reverse: &mut FlowState, pack
     if is_syn {
         flow.begin(packet.seq);
     }
-    // Only what a socket of this host sends is sure to be true.
+    // Only a packet from a socket of this host is sure to be true.
     let is_own = packet.is_outgoing() && packet.has_socket();
     let Some(start) = start_of(flow, packet, is_own) else {
         hit.has_no_position = true;
@@ -102,7 +102,7 @@ fn position(positions: &mut Positions, sequence: u32, is_own: bool) -> Option<u6
     if is_own { positions.of(sequence) } else { positions.claimed(sequence) }
 }
 
-/// Position of a packet's first byte. A bare reset of a flow without a SYN is at 0: nobody listens
+/// Position of a packet's first byte. A bare reset of a flow without a SYN is at 0: no socket listens
 /// there, and its sequence number means nothing (RFC 9293 §3.5.2).
 fn start_of(flow: &mut FlowState, packet: &RawTcpPacket, is_own: bool) -> Option<u64> {
     position(&mut flow.positions, packet.seq, is_own).or_else(|| {
@@ -127,7 +127,7 @@ fn outgoing(hit: &mut Hit<'_>, flow: &mut FlowState, packet: &RawTcpPacket, mut 
         let repeated = marks::RETRANSMITTED;
         passed.marks = passed.marks & !repeated | entered & repeated;
     } else if looks_repeated(&passed) && flow.path.entered_unseen(start, end, hit.lost_until_ns) {
-        // The kernel skipped the probe at point 3. What looks like a repetition is the first coming.
+        // The kernel skipped the probe at point 3. The apparent repetition is the first passage.
         flow.sender.flush_write(end, hit.out);
         passed.marks &= !marks::RETRANSMITTED;
     } else {

@@ -6,13 +6,13 @@
 //! `congestion`, `anchor`, `write-return` or `read-return`. A `WORD` is `fin`, `syn`, `rst`, `room`,
 //! `waited`, `again` (a retransmission), `forwarded`, `loopback`, `udp`, or `ack=N`, `thread=N`, `taken=NS` (since TCP
 //! took it), `delay=NS` (the reader's run delay so far), `left=N` (datagrams in the queue after a read),
-//! `code=N` (a hold reason, class or errno), `mss=N`, `dups=N`, `buffer=N` (which holds the datagram). `adrift` says that records before were missed, `odd` that an odd number of anchors
-//! was written; an anchor's are `SEQ` for `snd_una`, `ack=N` for `rcv_nxt`, `copied=N`, and the socket's
-//! counters `acked=N` and `received=N`.
+//! `code=N` (a hold reason, class or errno), `mss=N`, `dups=N`, `buffer=N` (of the datagram). `adrift` means that
+//! earlier records were missed, `odd` that an odd number of anchors was written; an anchor's are `SEQ` for
+//! `snd_una`, `ack=N` for `rcv_nxt`, `copied=N`, and the socket's counters `acked=N` and `received=N`.
 //!
-//! Records come as `TIME POINTS OFFSET+LEN`, points that follow one another at one time on one
+//! Records have the form `TIME POINTS OFFSET+LEN`, points that follow one another at one time on one
 //! line: `20 2d 3n 4n 0+100`. Letters are marks: `d` derived, `n` no queue, `r` retransmitted,
-//! `w` waited for. Events stand by name; those of the sender's state are left out.
+//! `w` waited for. Events appear by name; those of the sender's state are left out.
 
 mod anchors;
 mod missed;
@@ -38,7 +38,7 @@ const SERVER_FIRST: u32 = 5000;
 const CONNECTION: u32 = 1;
 const ESTABLISHED: u8 = 1;
 
-/// A decoder that saw nothing yet.
+/// A decoder without any input yet.
 pub(super) fn empty() -> Decoder {
     let mut decoder = Decoder::default();
     decoder.see_input(true);
@@ -58,7 +58,7 @@ pub(super) fn opened_for(of_others: bool) -> Decoder {
     decoder
 }
 
-/// As [`opened`], but of the server's socket nothing is seen: it is on another host.
+/// As [`opened`], but without hits of the server's socket: it is on another host.
 pub(super) fn opened_to_peer() -> Decoder {
     opened_by(&open(1, 6))
 }
@@ -102,7 +102,7 @@ pub(super) fn seen(flow: u32, thread: u32, name: &CStr) -> RawEvent {
     event
 }
 
-/// The socket that sends `flow` comes into a state, having written and received so far.
+/// The socket that sends `flow` enters a state, having written and received so far.
 pub(super) fn state(flow: u32, new_state: u8, snd_seq: u32, rcv_seq: u32) -> RawEvent {
     RawEvent {
         at_ns: 1,
@@ -411,13 +411,13 @@ fn what(record: &Record) -> String {
     name.chars().chain(marks.copied()).collect()
 }
 
-/// What `hits` of an open connection become.
+/// Checks the records of `hits` on an open connection.
 #[track_caller]
 pub(super) fn check(hits: &str, expected: &str) {
     check_with(opened(), hits, expected);
 }
 
-/// What `hits` become in a decoder that saw something before.
+/// Checks the records of `hits` in a decoder with earlier input.
 #[track_caller]
 pub(super) fn check_with(mut decoder: Decoder, hits: &str, expected: &str) {
     feed(&mut decoder, hits);

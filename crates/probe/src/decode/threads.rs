@@ -1,8 +1,8 @@
-//! How long readers were runnable without a CPU, from what the scheduler counts for each thread.
+//! Times in which readers were runnable without a CPU, from the scheduler's counts for each thread.
 //!
-//! Every read shows the sum of its thread's whole life. What a wait for data has of it is the
-//! difference to what the same thread, reading any socket, had when the data arrived. Samples of a
-//! thread are nearly in order of time, as hits do.
+//! Every read shows the sum of its thread's whole life. The share of a wait for data is the
+//! difference to the sum of the same thread, reading any socket, when the data arrived. Samples of a
+//! thread are nearly in order of time, as hits are.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -25,9 +25,9 @@ struct Sample {
 }
 
 impl Threads {
-    /// Time that `thread`, which reads at `at_ns`, was runnable without a CPU since its last read of any
-    /// recorded socket up to `since_ns`, when the bytes arrived, else since its earliest known read; 1 for
-    /// no time at all, as the scheduler counts where it finds an idle CPU; 0, which is unknown, for a thread's first read.
+    /// Run delay of `thread`, which reads at `at_ns`, since its last read of any recorded socket up to `since_ns`,
+    /// when the bytes arrived, else since its earliest known read. 1 is no time at all, as the scheduler counts
+    /// on an idle CPU; 0 is unknown, for a thread's first read.
     pub(super) fn waited_ns(
         &mut self,
         thread: u32,
@@ -39,7 +39,7 @@ impl Threads {
             self.seen.clear();
         }
         let samples = self.seen.entry(thread).or_default();
-        // Less than before: the number went to another thread.
+        // Less than before: the number has a new thread.
         if samples.back().is_some_and(|last| run_delay_ns < last.run_delay_ns) {
             samples.clear();
         }
@@ -60,7 +60,7 @@ impl Threads {
 mod tests {
     use super::*;
 
-    /// What reads of thread 7 waited: each is when, the sum that it shows, and when its data came.
+    /// The waits of thread 7 at its reads: each is (time, the sum shown, arrival of its data).
     fn waits(reads: &[(u64, u64, u64)]) -> Vec<u64> {
         let mut threads = Threads::default();
         reads.iter().map(|&(at, sum, since)| threads.waited_ns(7, at, sum, since)).collect()

@@ -13,7 +13,7 @@ use crate::layout::{RawUdpCopy, RawUdpDrop, RawUdpPacket, RawUdpReady, constants
 pub(super) struct Packet {
     /// Bytes of payload.
     pub(super) len: u32,
-    /// Bytes of each datagram where the packet holds several, of which the last may be shorter; else 0.
+    /// Bytes of each datagram where the packet holds several (the last may be shorter); else 0.
     pub(super) each_len: u32,
     /// As in [`Seen`].
     pub(super) buffer: u32,
@@ -21,7 +21,7 @@ pub(super) struct Packet {
     pub(super) socket: u32,
     /// The thread that ran, where the packet had its sender's socket; else 0.
     pub(super) thread: u32,
-    /// Why the kernel dropped it, by the kernel's own number.
+    /// The kernel's number of the reason why it dropped the datagram.
     pub(super) drop_reason: u32,
 }
 
@@ -63,7 +63,7 @@ impl Skipped {
     }
 }
 
-/// One hit; says what the kernel skipped before it.
+/// One hit; returns the hits that the kernel skipped before it.
 pub(super) fn decode(hit: &mut Hit<'_>, flow: &mut FlowState, packet: &Packet) -> Option<Skipped> {
     flow.path.datagrams.lost_until_ns = hit.lost_until_ns;
     if hit.head.kind == raw::RAW_READY {
@@ -91,7 +91,7 @@ pub(super) fn decode(hit: &mut Hit<'_>, flow: &mut FlowState, packet: &Packet) -
             };
             hit.passed(Kind::InterfaceDequeue, datagram, seen.buffer, 0);
             if known.socket == 0 {
-                // All that is seen of those that leave for another host.
+                // The last hit of a datagram that leaves for another host.
                 known.overtake(QUEUED..WIRE, &datagram, at_ns);
             }
             if hit.enters_at_once {
@@ -129,8 +129,8 @@ pub(super) fn dropped(hit: &mut Hit<'_>, packet: &Packet, datagram: Datagram, af
     hit.out.push(record.with_packet_drop(PacketDrop { reason, last: Some(after) }));
 }
 
-/// A read, and the datagram that it took, if one that was announced; else that may have been queued
-/// together with another one, whose announcement stood for both.
+/// A read, and the datagram that it took, if that was announced; else one that may have been queued
+/// together with another one, with one announcement for both.
 pub(super) fn read(
     hit: &mut Hit<'_>,
     flow: &mut FlowState,
@@ -180,7 +180,7 @@ fn received(hit: &mut Hit<'_>, known: &mut Datagrams, seen: Seen) -> Option<Skip
     let sent_ns = known.entered_ns(WIRE, seen).max(known.entered_ns(QUEUED, seen));
     let entered = if entered_ns < sent_ns { None } else { known.take(INPUT, seen) };
     let datagram = entered.unwrap_or_else(|| {
-        // A bridge hands it to IP again; what IP took at this very moment is of the same packet.
+        // A bridge hands it to IP again; a hit of IP at this very moment is of the same packet.
         let is_first = known.has(WIRE, seen.len);
         let again = if is_first { None } else { known.take_unless_at(SOCKET, seen, at_ns) };
         let datagram = again.unwrap_or_else(|| {

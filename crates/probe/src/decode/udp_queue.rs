@@ -1,7 +1,7 @@
-//! Receive queues of datagram sockets: which datagrams wait in each, and which one a read took.
+//! Receive queues of datagram sockets: the datagrams that wait in each, and the one that a read took.
 //!
-//! A queue is first in, first out, but a read shows neither sender nor position: only how many
-//! octets it got, which thread read, and how many datagrams are left. As long as every read was recorded
+//! A queue is first in, first out, but a read shows neither sender nor position: only its number of
+//! octets, its thread, and the number of datagrams left. As long as every read was recorded
 //! it took the oldest. Where one may have been missed, nothing is guessed: those left are the newest, so
 //! that all before them have gone. A read takes the last of those only where the queue held nothing but
 //! logged datagrams; else the queue is known again after as many reads as datagrams were left. Records
@@ -17,17 +17,17 @@ use crate::layout::RawUdpCopy;
 /// nothing is placed until the queue is known again.
 const WAITING_MAX: usize = 65_536;
 
-/// A thread that took a datagram has said so after this time, even if it lost its CPU meanwhile.
+/// The record of a thread that took a datagram is there after this time, even if it lost its CPU meanwhile.
 const QUIET_NS: u64 = 1_000_000_000;
 
-/// A datagram in a receive queue, with the flow that it is of.
+/// A datagram in a receive queue, with its flow.
 #[derive(Clone, Copy)]
 pub(super) struct Waiting {
     pub(super) flow: u32,
     pub(super) datagram: Datagram,
 }
 
-/// What one read shows.
+/// The evidence of one read.
 #[derive(Clone, Copy)]
 pub(super) struct Read {
     pub(super) at_ns: u64,
@@ -42,14 +42,14 @@ pub(super) struct Read {
     pub(super) is_transit_doubted: bool,
 }
 
-/// What a read shows of a queue.
+/// The effects of a read on a queue.
 #[derive(Default)]
 pub(super) struct ReadOutcome {
     /// The datagram that it took, where that is known.
     pub(super) taken: Option<Waiting>,
     /// Datagrams that have left by now, at an unknown time.
     pub(super) gone: Vec<Waiting>,
-    /// It took a datagram, and which one is unknown.
+    /// It took an unknown datagram.
     pub(super) is_unplaced: bool,
 }
 
@@ -63,7 +63,7 @@ pub(super) struct SocketQueue {
     was_uncertain: bool,
     /// Unknown datagrams that are read before all is known again.
     ahead: usize,
-    /// How many of `waiting` have gone when those are read.
+    /// Number of `waiting` that have gone when those are read.
     doubtful: usize,
     /// A read left as many datagrams as were known: all of them are logged.
     is_confirmed: bool,
@@ -117,7 +117,7 @@ impl SocketQueue {
         gone.into()
     }
 
-    /// The newest datagram of this flow and length was dropped: `None` if there is none.
+    /// Removes the newest datagram of this flow and length, which was dropped: `None` without one.
     pub(super) fn remove(&mut self, flow: u32, len: u32) -> Option<Waiting> {
         let is_it = |waiting: &Waiting| waiting.flow == flow && waiting.datagram.len == len;
         let index = self.waiting.iter().rposition(is_it)?;
@@ -141,17 +141,17 @@ impl SocketQueue {
         self.is_confirmed = false;
     }
 
-    /// Whether nothing that was announced waits.
+    /// Whether the queue has no announced datagram.
     pub(super) fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }
 
-    /// Nothing waits, and nothing is to be remembered of it but which thread reads.
+    /// Whether no datagram waits, and no state but the reading thread is to be remembered.
     pub(super) fn is_idle(&self) -> bool {
         self.is_empty() && !self.was_uncertain && !self.has_unlogged
     }
 
-    /// All that waits, where that is as much as is remembered: from then on it is not known what does.
+    /// All waiting datagrams, where their number is the limit: from then on the queue is unknown.
     pub(super) fn give_up_if_full(&mut self) -> Vec<Waiting> {
         if self.waiting.len() < WAITING_MAX {
             return Vec::new();
@@ -166,22 +166,22 @@ impl SocketQueue {
         self.give_up()
     }
 
-    /// The flows of what waits, one for each datagram.
+    /// The flows of the waiting datagrams, one for each.
     pub(super) fn flows(&self) -> impl Iterator<Item = u32> {
         self.waiting.iter().map(|waiting| waiting.flow)
     }
 
-    /// All that waits; it is followed no longer.
+    /// All waiting datagrams; they are followed no longer.
     pub(super) fn give_up(&mut self) -> impl Iterator<Item = Waiting> + use<> {
         std::mem::take(&mut self.waiting).into_iter()
     }
 
-    /// Whether a read of what was not announced may be of a datagram that is not logged.
+    /// Whether a read without announcement may be of a datagram that is not logged.
     pub(super) fn has_unlogged(&self) -> bool {
         self.has_unlogged
     }
 
-    /// At the end: what was announced, and may have been read.
+    /// At the end: announced datagrams that may have been read.
     pub(super) fn uncertain(&mut self) -> Vec<Waiting> {
         let count = if self.is_uncertain { self.waiting.len() } else { self.doubtful };
         debug_assert!(count <= self.waiting.len());
@@ -216,20 +216,20 @@ impl SocketQueue {
         }
     }
 
-    /// Whether the read can have taken the oldest of what waits, nothing having been missed.
+    /// Whether the read can have taken the oldest waiting datagram, nothing having been missed.
     fn agrees(&mut self, read: &Read) -> bool {
         debug_assert!(self.doubtful <= self.waiting.len(), "only datagrams that wait are in doubt");
         let waiting = self.ahead + self.waiting.len() - self.doubtful;
         if waiting == 0 {
             self.fewer_since_ns = None;
-            // It took what was never announced.
+            // It took a datagram without announcement.
             self.has_unlogged = self.has_unlogged || !read.is_one_in_transit;
             return true;
         }
         let oldest = self.waiting.front().filter(|_| self.ahead == 0);
         let fits = oldest.is_none_or(|oldest| oldest.datagram.len >= read.len);
         let behind = waiting - 1;
-        // What is not announced yet may be one of those left; a thread about to record a read leaves fewer.
+        // A datagram without announcement may be one of those left; a thread about to record a read leaves fewer.
         let is_more = read.left > Some(behind);
         self.has_unlogged |= is_more && !read.is_one_in_transit;
         match read.left {
@@ -256,8 +256,8 @@ impl SocketQueue {
         at_ns.saturating_sub(since_ns) >= QUIET_NS
     }
 
-    /// Which datagram a read took from a queue of which all is known: the oldest, unless another
-    /// thread is about to say that it has that one.
+    /// The index of the datagram that a read took from a completely known queue: the oldest, unless another
+    /// thread is about to record its read of that one.
     fn out_of_order_read(&self, len: u32) -> usize {
         match self.waiting.front() {
             Some(oldest) if self.is_shared && oldest.datagram.len < len => {
@@ -268,7 +268,7 @@ impl SocketQueue {
         }
     }
 
-    /// A read of one of those ahead; with the last of them goes all that entered before them.
+    /// A read of one of those ahead; with the last of them, all that entered before them leaves.
     fn read_ahead(&mut self) -> ReadOutcome {
         debug_assert!(self.ahead > 0 && !self.is_shared, "one reader alone is followed so");
         self.ahead -= 1;
@@ -276,7 +276,7 @@ impl SocketQueue {
         ReadOutcome { taken: None, gone: self.waiting.drain(..gone).collect(), is_unplaced: true }
     }
 
-    /// A read of a queue of which not all may still be there: those left are the newest ones.
+    /// A read of a queue that may be incomplete: those left are the newest ones.
     fn place(&mut self, read: &Read) -> ReadOutcome {
         let unplaced = ReadOutcome { is_unplaced: true, ..ReadOutcome::default() };
         let Some(left) = read.left.filter(|_| !self.is_shared) else { return unplaced };

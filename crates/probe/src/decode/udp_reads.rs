@@ -1,4 +1,4 @@
-//! Reads of datagrams: the socket whose queue each one is of, and what it shows of the datagrams there.
+//! Reads of datagrams: the queue of each read, and its evidence about the datagrams there.
 
 use std::collections::BTreeSet;
 
@@ -27,7 +27,7 @@ impl Decoder {
         queues.for_each(|(_, queue)| queue.mark_announcements_uncertain());
     }
 
-    /// Datagrams found since the last call of which it is not known when they were read.
+    /// Datagrams with an unknown time of reading, found since the last call.
     pub(crate) fn take_unplaced_reads(&mut self) -> u64 {
         std::mem::take(&mut self.unplaced_reads)
     }
@@ -66,7 +66,7 @@ impl Decoder {
         }
     }
 
-    /// At the end: what is in queues of which not all is known may have been read, or not.
+    /// At the end: datagrams in incompletely known queues may have been read, or not.
     pub(super) fn end_reads(&mut self, until_ns: u64) {
         let mut queues = std::mem::take(&mut self.sockets.queues);
         for (last_ns, queue) in queues.values_mut() {
@@ -77,7 +77,7 @@ impl Decoder {
         }
     }
 
-    /// These connections are forgotten: which of their datagrams are read will not be known.
+    /// These connections are forgotten: the reads of their datagrams remain unknown.
     pub(super) fn give_up_reads_of(&mut self, connections: &BTreeSet<u32>, at_ns: u64) {
         let given_up = self.sockets.give_up_queues_of(connections);
         self.leave_unplaced(&given_up, at_ns);
@@ -93,7 +93,7 @@ impl Decoder {
         self.out.push(record.with_loss(loss));
     }
 
-    /// Decodes a hit of a flow, and notes who it shows.
+    /// Decodes a hit of a flow, and notes the processes that it shows.
     pub(super) fn hit_of(
         &mut self,
         head: Head,

@@ -17,21 +17,21 @@ pub(super) struct Sockets {
     pub(super) uncertain_until_ns: u64,
     /// Announcements by then may have been missed.
     pub(super) unannounced_until_ns: u64,
-    /// Sockets up to this number may be ones that were forgotten, and of which not all was known.
+    /// Sockets up to this number may be forgotten ones with incompletely known queues.
     forgotten: u32,
     /// Datagrams that were forgotten with their queues.
     pub(super) given_up: Vec<Waiting>,
 }
 
 impl Sockets {
-    /// The queue of the socket with this number, of which a hit is.
+    /// The queue of the socket with this number, at a hit.
     pub(super) fn of(&mut self, number: u32, at_ns: u64) -> &mut SocketQueue {
         if self.queues.len() >= SOCKETS_MAX && !self.queues.contains_key(&number) {
             self.make_room();
         }
         let fresh = || (at_ns, SocketQueue::new(number <= self.forgotten));
         let (last_ns, queue) = self.queues.entry(number).or_insert_with(fresh);
-        // What was missed since its last hit may be of it.
+        // Misses since its last hit may concern it.
         if *last_ns <= self.unannounced_until_ns {
             queue.mark_announcements_uncertain();
         } else if *last_ns <= self.uncertain_until_ns {
@@ -50,8 +50,8 @@ impl Sockets {
         gone
     }
 
-    /// Forgets queues in which nothing waits; where that leaves more than half, also those that were
-    /// silent for longest, and what waits there.
+    /// Forgets queues without datagrams; where that leaves more than half, also those that were
+    /// silent for longest, with their datagrams.
     fn make_room(&mut self) {
         self.forget(|_, queue| queue.is_empty());
         let excess = self.queues.len().saturating_sub(SOCKETS_MAX / 2);
@@ -120,7 +120,7 @@ mod tests {
         queue.push(Waiting { flow: 2, datagram });
     }
 
-    /// Whether the only datagram of a socket is the one that a read of it took, by what is known.
+    /// Whether the decoder knows that a read takes the only datagram of a socket.
     fn is_known(sockets: &mut Sockets, socket: u32) -> bool {
         let queue = sockets.of(socket, u64::from(socket));
         wait(queue, 1);
@@ -147,7 +147,7 @@ mod tests {
         assert_eq!(sockets.queues.len(), 1);
         assert!(is_known(&mut sockets, 10));
         assert!(!is_known(&mut sockets, 9));
-        // Whatever is doubted, room is made.
+        // Room is made whether queues are uncertain or not.
         let mut sockets = filled(|queue, _| queue.mark_uncertain());
         assert!(is_known(&mut sockets, last + 1));
         assert_eq!((sockets.queues.len(), sockets.given_up.len()), (1, 0));

@@ -62,7 +62,7 @@ impl UnknownPositions {
         self.counts.add(point, count);
     }
 
-    /// The losses that hits left since the last call stand for, with this mark too.
+    /// The losses for the hits left out since the last call, with this mark too.
     pub(super) fn take_losses(&mut self, mark: u8) -> impl Iterator<Item = Record> + use<> {
         std::mem::take(&mut self.by_point).into_iter().map(move |(point, interval)| {
             let loss = Loss::new(point, interval.count, interval.since_ns);
@@ -71,7 +71,7 @@ impl UnknownPositions {
         })
     }
 
-    /// How many hits were left since the last call.
+    /// Number of hits left out since the last call.
     pub(super) fn take_counts(&mut self) -> LossCounts {
         std::mem::take(&mut self.counts)
     }

@@ -1,4 +1,4 @@
-//! How deep the calls of a BPF object go, as the verifier counts (`check_max_stack_depth()`).
+//! Depth of the calls in a BPF object, as the verifier counts (`check_max_stack_depth()`).
 //!
 //! Kernels since 6.13 give programs on tracepoints a stack for each function, and check only these.
 
@@ -93,7 +93,7 @@ impl Elf<'_> {
         described.collect()
     }
 
-    /// The stack of a function, and what it calls or hands to a helper that calls it.
+    /// The stack of a function, and its callees, also through a helper.
     fn function(
         &self,
         (section, begin): Place,

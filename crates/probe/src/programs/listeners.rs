@@ -34,13 +34,13 @@ fn ask(listener: &TcpListener) {
     assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
 }
 
-/// What the probes know chosen listeners by: the address, then what tells sockets there apart.
+/// The probes' keys of chosen listeners: the address, then the distinction of sockets there.
 fn chosen(programs: &Programs) -> BTreeSet<Vec<u8>> {
     let map = programs.object.maps().find(|map| map.name() == "listeners").unwrap();
     map.keys().collect()
 }
 
-/// The close of a chosen listener was not seen, and a later one has its address: that one is not chosen.
+/// The close of a chosen listener is not recorded, and a later one has its address: that one is not chosen.
 #[test]
 fn root_a_listener_is_not_taken_for_an_earlier_one_at_its_address() {
     if !rights::can_load() {

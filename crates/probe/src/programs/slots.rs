@@ -79,7 +79,7 @@ fn listener() -> (TcpListener, u16) {
     (listener, port)
 }
 
-/// A connection over which some bytes went.
+/// A connection after a transfer of some bytes.
 fn connected(listener: &TcpListener) -> (TcpStream, TcpStream) {
     let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     let (mut server, _) = listener.accept().unwrap();

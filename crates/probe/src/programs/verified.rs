@@ -1,4 +1,4 @@
-//! What loading costs: instructions that the running kernel's verifier went through.
+//! The cost of loading: instructions that the running kernel's verifier processed.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};

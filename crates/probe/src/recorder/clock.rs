@@ -1,10 +1,10 @@
-//! Clocks: that of the records, and how far the scheduler's clock is from it.
+//! The records' clock, and its offset from the scheduler's clock.
 
 use std::collections::VecDeque;
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Readings of the scheduler's clock of which the best one counts.
+/// Readings of the scheduler's clock; the best one counts.
 const READINGS: usize = 64;
 
 /// `CLOCK_MONOTONIC`, the clock of the records.
@@ -18,7 +18,7 @@ pub(crate) fn nanoseconds(clock: ClockId) -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// The offset between the two clocks, from readings each of which is too large by the time since the
+/// The offset between the two clocks, from readings that are each too large by the time since the
 /// reading thread got its CPU.
 #[derive(Default)]
 pub(super) struct Calibration {

@@ -18,26 +18,26 @@ use crate::lists::{KINDS, Lists, Shape};
 use crate::pick::Pick;
 use crate::programs::{Counters, HookReport, Programs, Statistics};
 
-/// Programs that are loaded and attached, and what they write to. Dropping it detaches every probe.
+/// Programs that are loaded and attached, and their output. Dropping it detaches every probe.
 pub(super) struct KernelSource {
     programs: Programs,
     lists: Lists,
     ring: RingBuffer<'static>,
-    /// What the ring's callbacks got.
+    /// The events that the ring's callbacks received.
     incoming: Rc<RefCell<Events>>,
     input_devices: InputDevices,
     statistics: Option<Statistics>,
     costs_before: BTreeMap<String, (u64, u64)>,
 }
 
-/// How to record.
+/// Settings of a recording.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Options {
     /// Also record returns of send and receive calls.
     pub calls: bool,
     /// Measure the run time of the probes; costs some 40 ns a hit itself.
     pub statistics: bool,
-    /// What is recorded starts with the recording: its first datagram may take a while.
+    /// A command starts with the recording: its first datagram may take a while.
     pub starts_command: bool,
     /// Bytes of each CPU's list of records that wait for the recorder. They are rounded up to a power of
     /// two from 64 KiB to 256 MiB; 4 MiB without.
@@ -175,7 +175,7 @@ fn costs_since(
 ) -> [PointCost; 8] {
     let mut costs = [PointCost::default(); 8];
     for entry in HOOKS {
-        // A hook that stands for several points is counted once, at the last.
+        // A hook for several points is counted once, at the last.
         let (Some(point), Some(&(hits, run_ns))) = (entry.points.last(), now.get(entry.program))
         else {
             continue;

@@ -15,7 +15,7 @@ const WAIT: Duration = Duration::from_millis(400);
 /// The same where a command is started, which loads itself first.
 const WAIT_FOR_COMMAND: Duration = Duration::from_secs(3);
 
-/// Which of these hooks are attached, and why.
+/// The attached hooks, and the reasons for them.
 pub(super) struct LateHooks {
     started_ns: u64,
     wait_ns: u64,
@@ -47,8 +47,8 @@ impl LateHooks {
         Self { started_ns, wait_ns: wait.as_nanos() as u64, datagrams: Datagrams::Waiting }
     }
 
-    /// Attaches and detaches them by what the probes counted. A sentence where something was not recorded
-    /// before.
+    /// Attaches and detaches them by the counts of the probes. Returns a sentence if earlier hits were not
+    /// recorded.
     pub(super) fn follow(
         &mut self,
         source: &mut impl RawSource,

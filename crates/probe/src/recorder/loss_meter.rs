@@ -14,9 +14,9 @@ use crate::error::Error;
 use crate::lists::KINDS;
 use crate::programs::Counters;
 
-/// Points of which a missed hit leaves a datagram that enters the queue of a socket without announcement.
+/// Points where a missed hit leaves a datagram that enters the queue of a socket without announcement.
 const ANNOUNCEMENTS: [Option<Point>; 2] = [Some(Point::InputDequeue), Some(Point::ReceiveEnqueue)];
-/// Points of which a missed hit, which may be a drop, leaves a datagram in that queue that is not there.
+/// Points where a missed hit, perhaps a drop, leaves a datagram in the decoder's queue but not in the real one.
 const DEPARTURES: [Option<Point>; 2] = [Some(Point::ReceiveDequeue), None];
 
 /// All that a recording missed so far.
@@ -28,9 +28,9 @@ pub(super) struct LossMeter {
     trace: Cursor,
     counters: Counters,
     refused: Refused,
-    /// Of what other users asked for.
+    /// Refusals among the sockets that other users asked for.
     others_refused: Refused,
-    /// Why counters could not be read, the first time that this happened.
+    /// The reason of the first failure to read the counters.
     unreadable: Option<String>,
     totals: Totals,
 }
@@ -56,7 +56,7 @@ struct Reading {
     missed: MissedHits,
 }
 
-/// What one reader of the counters knows.
+/// The counts that one reader knows.
 #[derive(Clone, Copy)]
 struct Cursor {
     missed: MissedHits,
@@ -85,14 +85,14 @@ pub(super) struct Totals {
     pub(super) interrupted: u64,
     /// Observations that the kernel skipped without counting.
     pub(super) skipped: u64,
-    /// Datagrams of which it is not known when they were read.
+    /// Datagrams with an unknown time of reading.
     pub(super) unplaced_reads: u64,
     /// Hits of unknown position.
     pub(super) unknown_positions: u64,
 }
 
 impl LossMeter {
-    /// Of a source whose probes are all attached by `attached_ns`: what was missed before does not count.
+    /// Of a source whose probes are all attached by `attached_ns`: earlier misses do not count.
     pub(super) fn start(source: &mut impl RawSource, attached_ns: u64) -> Result<Self, Error> {
         let interrupted = source.interrupted()?;
         let missed = MissedHits::read(source, interrupted);
@@ -117,8 +117,8 @@ impl LossMeter {
         }
     }
 
-    /// Reads how many hits were missed. Where the kernel does not say how often it ran no program, the last
-    /// number stands.
+    /// Reads the number of missed hits. Where the kernel does not report how often it ran no program, the last
+    /// number remains.
     pub(super) fn read(&mut self, source: &mut impl RawSource) {
         let since_ns = source.now_ns();
         let interrupted = source.interrupted().unwrap_or_else(|error| {
@@ -198,7 +198,7 @@ impl LossMeter {
         }
     }
 
-    /// Counts the datagrams of which the decoder does not know when they were read.
+    /// Counts the datagrams whose time of reading the decoder does not know.
     pub(super) fn take_unplaced_reads(&mut self, decoder: &mut Decoder) {
         let unplaced = decoder.take_unplaced_reads();
         self.totals.unplaced_reads += unplaced;
@@ -270,13 +270,13 @@ impl NewLosses {
         if of_others { &self.missed.of_others } else { &self.missed.by_kind }
     }
 
-    /// The raw kinds of these hits, and how many.
+    /// The raw kinds of these hits, and their number.
     fn kinds(&self, of_others: bool) -> impl Iterator<Item = (u8, u64)> + '_ {
         let kinds = (0..).zip(*self.by_kind(of_others));
         kinds.filter(|(_, count)| *count > 0)
     }
 
-    /// Points and the number of hits as of which the kernel ran no program.
+    /// Points and the number of their hits for which the kernel ran no program.
     fn interrupted(&self) -> impl Iterator<Item = (Option<Point>, u64)> + '_ {
         self.missed.interrupted.by_point().filter(|(_, count)| *count > 0)
     }

@@ -60,8 +60,8 @@ impl Merge {
         Self { cursors, overdue }
     }
 
-    /// Takes the earliest records that are in one list in a row, up to the horizon; false when there are
-    /// none left.
+    /// Takes the earliest records that are in one list in a row, up to the horizon; false when no
+    /// record is left.
     pub(super) fn take_run(
         &mut self,
         source: &mut impl RawSource,
@@ -160,8 +160,8 @@ impl Cursor {
     }
 }
 
-/// The cursor with the earliest record, and up to when it may go on before another has its turn. At equal
-/// times the first cursor goes first.
+/// The cursor with the earliest record, and the time at which the turn of another begins. At equal
+/// times the first cursor has the turn.
 fn earliest(cursors: &[Cursor]) -> Option<(usize, u64)> {
     let at_ns = |index: &usize| cursors[*index].at_ns();
     let shown = (0..cursors.len()).filter(|index| cursors[*index].current.is_some());

@@ -27,7 +27,7 @@ const FILL_LOW: u64 = 64;
 /// Decoded records handed to the sink at once.
 const BATCH: usize = 16_384;
 
-/// A recording of what one source gives.
+/// A recording from one source.
 pub(super) struct Recording<S> {
     source: S,
     decoder: Decoder,
@@ -38,7 +38,7 @@ pub(super) struct Recording<S> {
     pause: Duration,
     /// Records at which lists stop, so that later ones may be missing.
     unfinished: Unfinished,
-    /// The probes are being detached: what is missed from now on is not of the recording.
+    /// The probes are being detached: later misses are not of the recording.
     is_over: bool,
     records: u64,
     raw_records: u64,
@@ -123,7 +123,7 @@ impl<S: RawSource> Recording<S> {
         deadline: Duration,
     ) -> Result<Summary, Error> {
         let hooks = self.source.hooks();
-        // Before the end: what comes after a look at a socket is recorded.
+        // Before the end: any event after a look at a socket is recorded.
         if let Err(error) = self.source.announce_open() {
             self.notes.push(format!(
                 "which connections were open at the end is not known, and how long their bytes \
@@ -156,7 +156,7 @@ impl<S: RawSource> Recording<S> {
             }
         }
         self.write_losses(sink)?;
-        // Once for what was proven before, once for what this last look proved.
+        // Once for the proofs from before, once for those of this last look.
         self.check_gaps();
         self.check_gaps();
         self.decoder.finish();
@@ -239,8 +239,8 @@ impl<S: RawSource> Recording<S> {
         Ok(())
     }
 
-    /// Counts what the kernel skipped, unless a CPU's list stopped at an unfinished record: then
-    /// what looks skipped may come yet.
+    /// Counts the records that the kernel skipped, unless a CPU's list stopped at an unfinished one:
+    /// then a record that looks skipped may still follow.
     fn check_gaps(&mut self) {
         if !self.unfinished.is_empty() {
             return;

@@ -1,9 +1,9 @@
 //! The recorder on a simulated machine: any number of recordings, each from a seed.
 //!
 //! The machine has CPUs with lists of bounded size, connections, datagrams, and a recorder that is stopped
-//! now and then, all in virtual time ([`world`]). Its probes do what the kernel half does ([`probes`]). It
-//! keeps the [`truth`] about each hit, with which [`check`] compares the records that come out of the real
-//! loop and the real decoder.
+//! now and then, all in virtual time ([`world`]). Its probes do the work of the kernel half ([`probes`]). It
+//! keeps the [`truth`] about each hit. [`check`] compares it with the records of the real loop and the real
+//! decoder.
 //!
 //! `SOCKSCOPE_SIMULATED_SEEDS` is the number of seeds to run, `SOCKSCOPE_SIMULATED_FIRST_SEED` the first of
 //! them, `SOCKSCOPE_SIMULATED_SEED` one of them alone.
@@ -33,7 +33,7 @@ const SEEDS: u64 = 1_000;
 /// Until all that is left is taken at the end, in virtual time.
 const DEADLINE: Duration = Duration::from_secs(3_600);
 
-/// A world in which nothing happens any more, and what was recorded of it.
+/// A world in which nothing happens any more, and its records.
 struct Recorded {
     world: Rc<RefCell<World>>,
     collected: Collected,

@@ -10,7 +10,7 @@ pub trait Sink {
     /// When they cannot be kept; the recording then ends.
     fn records(&mut self, records: &[Record]) -> Result<(), String>;
 
-    /// A connection of which something new became known.
+    /// A connection with new information.
     ///
     /// # Errors
     /// As for records.

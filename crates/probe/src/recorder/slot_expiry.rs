@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::source::RawSource;
 use crate::layout::FLOW_SLOTS;
 
-/// A connection of which no socket here is known is over after this time without a packet: longer than
+/// A connection without a known socket here is over after this time without a packet: longer than
 /// `connect()` tries (127 s, `tcp_syn_retries`).
 const IDLE: Duration = Duration::from_secs(150);
 /// The decoder's own limit, where the event of the end was missed.

@@ -91,8 +91,8 @@ pub(super) struct Events {
 }
 
 impl Events {
-    /// Each option goes before the event that follows it. An event that describes a socket repeats its
-    /// options, and the decoder makes no second record of an option that it knows.
+    /// Each option is handed over before the event that follows it. An event that describes a socket repeats
+    /// its options, and the decoder makes no second record of an option that it knows.
     pub(super) fn hand_to(self, decoder: &mut Decoder) {
         let mut options = self.options.into_iter().peekable();
         for event in self.events {
@@ -138,7 +138,7 @@ mod tests {
         decoder.report_events(u64::MAX);
         let options = decoder.records().drain(..).filter(|one| one.kind == Kind::SocketOption);
         let values: Vec<u64> = options.map(|one| one.detail & 1).collect();
-        // The state says that the socket has a cork, which the decoder knows already.
+        // The state has a cork, which the decoder knows already.
         assert_eq!(values, [1, 0]);
     }
 }

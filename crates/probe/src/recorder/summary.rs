@@ -1,4 +1,4 @@
-//! The summary of a recording: its counts, and the sentences about what it missed.
+//! The summary of a recording: its counts, and the sentences about missed records.
 
 use sockscope_record::{LossCounts, PointCost, counted};
 
@@ -9,7 +9,7 @@ use crate::programs::{Counters, HookReport};
 const LONGER: u64 = 16;
 const LIST_BYTES_MAX: u64 = 256 << 20;
 
-/// The counts of a recording, and what it missed.
+/// The counts of a recording, and the missed records.
 #[derive(Debug, Clone)]
 pub struct Summary {
     /// Records handed to the sink.
@@ -26,13 +26,13 @@ pub struct Summary {
     pub list_records: u64,
     /// Bytes of all lists.
     pub list_bytes: u64,
-    /// What to try, by the cause, where records were missed.
+    /// The remedy, by the cause, where records were missed.
     pub advice: Option<String>,
     /// Sentences for the reader.
     pub notes: Vec<String>,
 }
 
-/// What a recording missed, by cause.
+/// Missed records and events, by cause.
 pub(super) struct Missed<'a> {
     pub(super) totals: &'a Totals,
     pub(super) counters: &'a Counters,
@@ -49,7 +49,7 @@ impl Missed<'_> {
         self.totals.list_full.saturating_sub(self.counters.unlisted)
     }
 
-    /// What to try, by the cause; each list has so many bytes.
+    /// The remedy, by the cause; each list has so many bytes.
     pub(super) fn advice(&self, list_bytes: u64) -> Option<String> {
         advice(self.list_full(), self.counters.events_lost, list_bytes)
     }

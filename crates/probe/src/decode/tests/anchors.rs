@@ -1,4 +1,4 @@
-//! Records of a stream were missed: where it goes on, and what stays unknown.
+//! After missed records of a stream: the position where it continues, and the unknown bytes.
 
 use proptest::prelude::*;
 use sockscope_record::{FlowId, Point};
@@ -208,7 +208,7 @@ fn a_hit_of_another_cpu_that_comes_before_the_anchor_it_relies_on_is_not_placed(
     );
 }
 
-/// One hit of a transfer, in which a stream goes on by so many octets; then, so many are missed.
+/// One hit of a transfer, in which a stream advances by so many octets; then, so many are missed.
 #[derive(Debug, Clone, Copy)]
 struct Step {
     kind: u8,
@@ -225,7 +225,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 proptest! {
-    /// As the kernel half writes them, for a stream of which each hit shows the newest bytes.
+    /// As in the kernel half, for a stream where each hit shows the newest bytes.
     #[test]
     fn every_position_that_is_told_is_true(steps in steps()) {
         let mut decoder = opened();

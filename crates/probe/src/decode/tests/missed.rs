@@ -154,7 +154,7 @@ fn what_was_open_before_all_probes_were_is_not_judged() {
     assert_eq!(losses(&mut decoder, &hits), [""; 0]);
 }
 
-/// They go one after the other: what passes meanwhile is seen by some of them only.
+/// Probes are detached one after the other: only some of them record the packets meanwhile.
 #[test]
 fn what_passes_while_probes_are_detached_is_not_of_the_recording() {
     let mut decoder = opened();
@@ -175,7 +175,7 @@ fn what_opens_while_probes_are_detached_is_not_of_the_recording() {
     assert!(decoder.take_changed().is_empty());
 }
 
-/// A thread is told of by the hit that shows it, a little later.
+/// The event of a thread follows the hit that shows it, a little later.
 #[test]
 fn who_used_a_connection_before_the_end_is_known() {
     let mut decoder = opened();

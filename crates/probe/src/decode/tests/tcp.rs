@@ -143,7 +143,7 @@ fn where_there_is_no_qdisc_the_last_segment_sent_again_is_so_though_its_first_hi
     );
 }
 
-/// The last record that `hits` become after one segment went through a qdisc and hits were lost.
+/// The last record of `hits` after one segment passed a qdisc and hits were lost.
 fn last_after_loss(hits: &str) -> String {
     let mut decoder = opened();
     feed(&mut decoder, "10 write 1000+500 room | 20 queued 1000+100 | 30 transmit 1000+100 again");
@@ -320,7 +320,7 @@ fn joined() -> Decoder {
     decoder
 }
 
-/// The buffers recorded: when, of which flow's sender, how many bytes for sending.
+/// The buffers recorded: time, flow of the sender, bytes for sending.
 fn send_buffers(decoder: &mut Decoder) -> Vec<(u64, u32, u64)> {
     let records = reported(decoder).drain(..);
     let buffers = records.filter(|one| one.kind == Kind::SocketBuffers);
@@ -376,7 +376,7 @@ fn a_joined_connection_goes_on_from_its_counters() {
     );
 }
 
-/// Of what its sender has no acknowledgment of yet, a receiver may have had all.
+/// A receiver may have had all bytes that its sender has no acknowledgment of yet.
 #[test]
 fn what_came_before_a_connection_was_joined_does_not_come_again() {
     check_with(
@@ -582,7 +582,7 @@ fn a_pending_write_counts_as_far_as_the_closing_socket_says() {
     assert_lines(&shown(&mut decoder), "10 WriteCall 0+100\n10 1 0+40");
 }
 
-/// What `hits` become if the server's socket, which sends flow 3, has a low mark.
+/// Checks the records of `hits` if the server's socket, which sends flow 3, has a low mark.
 #[track_caller]
 fn check_with_low_mark(hits: &str, expected: &str) {
     let mut decoder = opened();
@@ -618,7 +618,7 @@ fn data_announced_long_after_it_came_was_not_waited_for_until_then() {
 fn an_acknowledgment_shows_that_unannounced_data_was_received() {
     let arrived = "10 receive 1000+100 | 30 <transmit 5000 ack=1100";
     check_with_low_mark(arrived, "10 5d 6 0+100\n30 <3n 4n 0+0\n10 7d 0+100");
-    // A copy that comes later is of no use to TCP.
+    // A later copy is of no use to TCP.
     check_with_low_mark(
         &format!("{arrived} | 40 receive 1000+100 | 50 receive 1100+50 | 60 copy 1150"),
         "10 5d 6 0+100
@@ -709,13 +709,13 @@ fn a_low_mark_set_before_the_connection_opened_is_recorded_once() {
     decoder.option(&low_mark_asked(2, 300));
     decoder.event(&RawEvent { rcvlowat: 300, ..state(3, 1, 5000, 1000) });
     assert_eq!(low_marks(&mut decoder), [(2, 7, 300, 300)]);
-    // What the listener had is not known before.
+    // The listener's value is not known before.
     let mut decoder = opened_to_peer();
     decoder.event(&RawEvent { at_ns: 5, rcvlowat: 300, ..state(3, 1, 5000, 1000) });
     assert_eq!(low_marks(&mut decoder), [(5, 0, 300, 300)]);
 }
 
-/// How the server's socket was told to send: when, by whom, number of the option and value.
+/// The send options of the server's socket: time, thread, number of the option and value.
 fn send_rules(decoder: &mut Decoder) -> Vec<(u64, u32, u32, u64)> {
     let is_rule = |one: &Record| one.kind == Kind::SocketOption && one.extra >> 16 == 6;
     let of_server = reported(decoder).drain(..).filter(|one| one.flow.0 == 3 && is_rule(one));
@@ -735,12 +735,12 @@ fn a_cork_and_nodelay_that_a_socket_has_from_its_listener_are_recorded() {
     let mut decoder = opened_to_peer();
     decoder.event(&RawEvent { at_ns: 5, nonagle: NODELAY_AND_CORK, ..state(3, 1, 5000, 1000) });
     assert_eq!(send_rules(&mut decoder), [(5, 0, 1, 1), (5, 0, 3, 1)]);
-    // What the program did itself is known already.
+    // The program's own setting is known already.
     let mut decoder = opened_to_peer();
     decoder.option(&rule_set(2, 3, 1));
     decoder.event(&RawEvent { at_ns: 5, nonagle: 2, ..state(3, 1, 5000, 1000) });
     assert_eq!(send_rules(&mut decoder), [(2, 7, 3, 1)]);
-    // What it set and cleared before, and has again, it did not do itself.
+    // The program set and cleared an option. If the socket has it again, the program did not set it.
     let mut decoder = opened_to_peer();
     decoder.option(&rule_set(2, 3, 1));
     decoder.option(&rule_set(3, 3, 0));
@@ -794,7 +794,7 @@ fn options_of_connections_that_are_never_announced_are_missed() {
     assert_eq!(decoder.options_missed(), 1_997);
 }
 
-/// What the reads of `hits` waited for a CPU, nanoseconds.
+/// The time that the reads of `hits` waited for a CPU, nanoseconds.
 fn waited_ns(hits: &str) -> Vec<u32> {
     let mut decoder = opened();
     feed(&mut decoder, hits);

@@ -315,7 +315,7 @@ const VANISHED: &str = "10 queued +100 thread=7 buffer=1 udp | 11 queued +100 th
      40 transmit +100 buffer=3 udp | 41 input +100 buffer=3 udp | 42 receive +100 buffer=3 udp
      43 ready +100 buffer=3 socket=1 udp | 44 copy +100 socket=1 left=0 udp";
 
-/// What the recorder says is missing of [`VANISHED`] and these hits behind it, until the recording ends at 90.
+/// The losses that the recorder reports after [`VANISHED`] and these hits, until the recording ends at 90.
 fn missing_behind(hits: &str) -> Vec<String> {
     let mut decoder = udp();
     feed(&mut decoder, &format!("{VANISHED}\n{hits}"));
@@ -333,7 +333,7 @@ fn a_datagram_that_vanishes_from_a_queue_is_a_loss_until_a_later_one_has_arrived
 }
 
 /// The second datagram of [`VANISHED`] has gone between 11 and 43. The losses are known before the hits are decoded,
-/// or behind that; what vanished is reported at the end.
+/// or behind that; the vanished datagram is reported at the end.
 #[test]
 fn a_datagram_that_vanishes_is_explained_by_losses_of_that_time_alone() {
     let told = |since_ns, until_ns, is_interrupted: bool, is_known_before: bool| {
@@ -413,7 +413,7 @@ fn a_drop_that_was_seen_is_no_loss() {
     assert_eq!(decoder.take_gaps().total(), 0);
 }
 
-/// Of the first datagram in buffer 1 nothing is seen behind point 4, nor that the second one leaves the queue.
+/// The first datagram in buffer 1 has no hit behind point 4, and the second one none of leaving the queue.
 #[test]
 fn what_arrives_in_a_buffer_is_the_datagram_that_was_queued_in_it_last() {
     let first = "1 queued +100 thread=7 buffer=9 | 2 transmit +100 buffer=9 | 3 input +100 buffer=9
@@ -462,8 +462,8 @@ fn a_socket_that_nobody_reads_is_an_end_all_the_same() {
     assert!(decoder.take_changed().is_empty());
 }
 
-/// What is lost when the recording ends at `until_ns`, 300 ms after two datagrams came, of which one
-/// was never seen to leave IP.
+/// The losses when the recording ends at `until_ns`, 300 ms after the arrival of two datagrams; one of them
+/// has no record of leaving IP.
 fn undelivered(first: &str, until_ns: u64) -> Vec<u64> {
     let mut decoder = udp();
     let hits = format!("{first}\n20 transmit +100 udp | 21 input +100 udp | 22 receive +100 udp");
@@ -482,7 +482,7 @@ fn a_drop_that_was_not_seen_is_lost_once() {
     let read =
         "10 transmit +90 udp | 11 input +90 udp | 12 receive +90 udp | 13 ready +90 socket=1 udp";
     assert_eq!(undelivered(read, 300_000_000), [1, 0]);
-    // It may be on its way.
+    // It may be in transit.
     assert_eq!(undelivered(read, 50_000_000), [0, 0]);
 }
 
@@ -492,7 +492,7 @@ fn datagrams_that_the_kernel_reads_itself_are_not_lost() {
     assert_eq!(undelivered(taken, 300_000_000), [0, 0]);
 }
 
-/// Datagrams of 90 octets that came at these times; `end` says more of their arrival in the queue.
+/// Datagrams of 90 octets with these times of arrival; `end` adds to the hit of the queue.
 fn came(times: &[u64], end: &str) -> String {
     let came = |at: &u64| {
         format!(
@@ -503,7 +503,7 @@ fn came(times: &[u64], end: &str) -> String {
     times.iter().map(came).collect()
 }
 
-/// Connection 1 with datagrams of 90 octets that came at these times, reads seen from `since_ns` on.
+/// Connection 1 with datagrams of 90 octets that arrive at these times, reads recorded from `since_ns` on.
 fn doubted(times: &[u64], since_ns: u64) -> Decoder {
     let mut decoder = udp();
     feed(&mut decoder, &came(times, ""));
@@ -551,7 +551,7 @@ fn a_socket_first_seen_before_reads_were_is_doubted_too() {
     assert_eq!(super::shown(&mut decoder).last().unwrap(), "62 8 180+10");
 }
 
-/// A queue that was once seen to hold what is known of it and nothing else.
+/// A queue that once held exactly the known datagrams.
 fn confirmed() -> Decoder {
     let mut decoder = udp();
     feed(&mut decoder, &(came(&[1], "") + "2 copy +90 socket=1 udp left=0"));
@@ -588,7 +588,7 @@ fn a_queue_that_never_runs_empty_is_known_when_those_left_were_read() {
     let mut decoder = doubted(&[10, 20, 25], 30);
     feed(&mut decoder, &came(&[40], ""));
     super::shown(&mut decoder);
-    // The second or the third, as far as anybody knows; then one that came meanwhile waits behind.
+    // The second or the third, which is unknown; then one that arrived meanwhile waits behind.
     feed(&mut decoder, "50 copy +90 socket=1 udp left=2");
     assert_eq!(super::shown(&mut decoder)[1..], ["50 8d 0+90", "50 8d 90+90"]);
     feed(&mut decoder, &(came(&[60], "") + "61 copy +90 socket=1 udp left=2"));
@@ -605,7 +605,7 @@ fn datagrams_that_nobody_logs_take_no_others_read() {
     let mut decoder = confirmed();
     feed(&mut decoder, &came(&[10], ""));
     super::shown(&mut decoder);
-    // One more is left than there can be: it came from elsewhere, or before the recording.
+    // One more is left than possible: its sender is elsewhere, or it arrived before the recording.
     feed(&mut decoder, "50 copy +90 socket=1 udp left=1");
     assert_eq!(super::shown(&mut decoder), [""; 0]);
     feed(&mut decoder, "60 copy +90 socket=1 udp left=0");
@@ -695,7 +695,7 @@ fn of_more_datagrams_than_are_remembered_each_one_is_read_or_lost() {
     assert_eq!(super::shown(&mut decoder).last().unwrap(), "9 8 5898510+90");
 }
 
-/// What a read tells that leaves one datagram more than was announced, after `hits` of flows that
+/// The records of a read that leaves one datagram more than was announced, after `hits` of flows that
 /// connections 1 to 3 have: the last one to another port.
 fn with_one_more(hits: &str) -> Vec<String> {
     let mut decoder = confirmed();
@@ -730,7 +730,7 @@ fn of_two_threads_a_read_that_none_told_of_shows_after_a_second() {
     let mut decoder = udp();
     let threads = "50 copy +90 socket=1 thread=7 udp left=1 | 51 copy +90 socket=1 thread=8 udp";
     feed(&mut decoder, &(came(&[10, 20], "") + threads));
-    // Of the first of these no read is seen; the socket is busy from then on.
+    // The first of these has no recorded read; the socket is busy from then on.
     feed(&mut decoder, &came(&[100], ""));
     super::shown(&mut decoder);
     let reported = |at_ns: u64| {
@@ -844,7 +844,7 @@ fn a_datagram_that_a_qdisc_refuses_is_a_write_and_no_other_one_is_dropped() {
 
 #[test]
 fn a_device_that_copies_packets_leaves_order_and_length() {
-    // As through a TUN device: other buffers come in than went out.
+    // As through a TUN device: the buffers that arrive differ from those sent.
     let mut decoder = udp();
     let shown = last_of(
         &mut decoder,

@@ -18,7 +18,7 @@ fn two_peers() -> Decoder {
     decoder
 }
 
-/// A socket is seen: it sends `flow`; hits have its `number` once datagrams came to it.
+/// A socket that sends `flow`; hits have its `number` once it received datagrams.
 fn socket(at_ns: u64, flow: u32, number: u32) -> RawEvent {
     RawEvent {
         at_ns,
@@ -46,7 +46,7 @@ fn came(decoder: &mut Decoder, at_ns: u64, flow: u32, number: u32) {
     decoder.raw(0, &Fields { kind: raw::RAW_READY, socket: number, ..hit }.raw());
 }
 
-/// What is known of sockets since the last call.
+/// The records about sockets since the last call.
 fn known(decoder: &mut Decoder) -> Vec<String> {
     let text = |record: Record| {
         let Record { at_ns, flow, detail, extra, code, .. } = record;

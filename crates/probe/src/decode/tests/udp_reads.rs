@@ -1,4 +1,4 @@
-//! Whatever reads of datagrams are missed, what is told of the others is right.
+//! Missed reads of datagrams never make the records of the others wrong.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -13,23 +13,23 @@ const SOCKET: u32 = 1;
 const THREAD: u32 = 7;
 const FLOWS: [u32; 2] = [2, 3];
 
-/// What happens to one socket; a read of an empty queue does not.
+/// One step of a socket; a read of an empty queue does nothing.
 #[derive(Debug, Clone, Copy)]
 enum Step {
-    /// A datagram comes, of one of two flows.
+    /// A datagram arrives, of one of two flows.
     Comes { flow: usize, len: u32 },
-    /// One comes that nobody logs.
+    /// A datagram arrives that is not logged.
     Unlogged,
-    /// A read that a probe sees, and whether what is left stays the same meanwhile.
+    /// A read that a probe records, and whether the number left stays the same meanwhile.
     Read { is_left_known: bool },
     /// A read that no probe sees.
     Missed,
 }
 
-/// A datagram, by flow and position, or a stranger.
+/// A datagram, by flow and position; `None` if it is not logged.
 type Datagram = Option<(u32, u64)>;
 
-/// The socket as it is, beside the decoder that sees some of it.
+/// The real socket, and the decoder with a part of its hits.
 struct Truth {
     decoder: Decoder,
     queue: VecDeque<(Datagram, u32)>,
@@ -79,14 +79,14 @@ impl Truth {
         self.positions[flow] += u64::from(len);
     }
 
-    /// The length of what is read.
+    /// Takes a datagram, and returns its length.
     fn take(&mut self) -> Option<u32> {
         let (datagram, len) = self.queue.pop_front()?;
         self.left_ns.extend(datagram.map(|datagram| (datagram, self.now_ns)));
         Some(len)
     }
 
-    /// Every read that is told took place then; what is said to have gone had.
+    /// Every reported read took place then; each datagram reported as gone had left.
     fn check(&mut self) -> Result<(), TestCaseError> {
         let reported = self.decoder.records().iter().filter(|record| record.point() == READ);
         for Record { at_ns, flow, offset, marks, .. } in reported.copied() {
@@ -103,14 +103,14 @@ impl Truth {
         Ok(())
     }
 
-    /// Reads told with their time.
+    /// Reads reported with their time.
     fn placed(&mut self) -> u64 {
         let is_placed =
             |record: &&Record| record.point() == READ && !record.is_marked(marks::DERIVED);
         self.decoder.records().iter().filter(is_placed).count() as u64
     }
 
-    /// Datagrams that losses speak of.
+    /// Datagrams that losses count.
     fn lost(&mut self) -> u64 {
         let losses = self.decoder.records().iter().filter(|record| record.kind == Kind::Loss);
         losses.filter(|loss| loss.is_marked(marks::DERIVED)).map(|loss| loss.detail).sum()
@@ -154,7 +154,7 @@ fn a_read_behind_missed_announcements_is_not_of_the_last_one_that_was_announced(
 }
 
 proptest! {
-    /// Each read says what is left: only the datagrams are unknown whose read was missed.
+    /// Each read shows the number left: only the datagrams with a missed read are unknown.
     #[test]
     fn reads_missed_and_not_counted_cost_their_own_datagrams(
         steps in steps(prop_oneof![6 => comes(), 5 => seen(), 1 => Just(Step::Missed)]),
@@ -176,7 +176,7 @@ proptest! {
         prop_assert_eq!(truth.placed() + missed, left);
     }
 
-    /// Some reads do not say what is left, but the recorder knows between which looks it lost some.
+    /// Some reads do not show the number left, but the recorder knows between which looks it lost some.
     #[test]
     fn reads_missed_and_counted_never_make_others_wrong(
         looks in prop::collection::vec(
@@ -198,7 +198,7 @@ proptest! {
         prop_assert!(truth.placed() + truth.lost() >= read, "what was read waits to the end");
     }
 
-    /// Datagrams that nobody logs come to the same socket, or waited there before.
+    /// Datagrams that are not logged arrive at the same socket, or waited there before.
     #[test]
     fn datagrams_that_nobody_logs_never_make_others_wrong(
         waited in 0..4_usize,

@@ -1,8 +1,8 @@
 //! Compares the records of a recording with the truth.
 //!
-//! A record of a point says that some bytes passed it at a time. It is right where these bytes passed then,
-//! by a hit that has a record. Where the kernel ran no program for a hit, the next one may stand for its
-//! bytes: a `Loss` record has the time of that. No record stands for bytes whose hit found its list full.
+//! A record of a point claims that some bytes passed it at a time. It is right where these bytes passed then,
+//! by a hit that has a record. Where the kernel ran no program for a hit, the next one may cover its
+//! bytes: a `Loss` record has the time of that. No record covers bytes whose hit found its list full.
 //! Where the kernel did not count such a hit, the position of the receiver proves it (`Index::needs_loss`).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -24,7 +24,7 @@ pub(super) struct Collected {
     pub(super) records: Vec<Record>,
     pub(super) connections: BTreeMap<u32, Connection>,
     complete: BTreeSet<u32>,
-    /// A record of a connection of which all had been handed over.
+    /// A record of a connection after the announcement that all were handed over.
     late: Option<Record>,
 }
 
@@ -57,7 +57,7 @@ struct Index<'a> {
     taken: BTreeSet<(u32, u64, u64, u64)>,
     /// Hits of streams by flow and kind, in the order of their bytes.
     passes: HashMap<(u32, u8), Vec<&'a Hit>>,
-    /// Flows that were opened anew while a datagram was on its way, which was sent in another one.
+    /// Flows that were opened anew while a datagram was in transit, which was sent in another one.
     reopened: BTreeSet<u32>,
     /// Where streams ended by a FIN that was received.
     fins: HashMap<u32, u64>,
@@ -188,7 +188,7 @@ fn counts(index: &Index<'_>, collected: &Collected, summary: &Summary) -> Checke
     }
     let seen: BTreeSet<(Option<Point>, u64)> =
         collected.records.iter().map(|record| (record.point(), record.at_ns)).collect();
-    // A datagram of which it is not known when it was read counts, in addition to the hit that was missed.
+    // A datagram with an unknown time of reading counts, in addition to the missed hit.
     let is_announced = |hit: &&Hit| hit.datagram > 0 && hit.kind == raw::RAW_RECEIVE;
     let unread = index.truth.hits.iter().filter(is_announced).count() as u64;
     for point in Point::ALL.into_iter().filter(|point| *point != Point::SendDequeue) {
@@ -261,8 +261,8 @@ fn losses(index: &Index<'_>, records: &[Record]) -> Checked {
     Ok(())
 }
 
-/// A datagram that entered a queueing discipline, and of which nothing later was recorded, is in the time of a loss,
-/// where a later one of its flow was seen to enter its receive queue.
+/// Checks a datagram that entered a queueing discipline and has no later record. It is in the time of a
+/// loss, where a later one of its flow has a record of its receive queue.
 fn vanished(index: &Index<'_>, records: &[Record]) -> Checked {
     let losses = records.iter().filter(|record| record.kind == Kind::Loss);
     let losses: Vec<(u64, u64)> = losses.map(|loss| (loss.offset, loss.at_ns)).collect();
@@ -331,7 +331,7 @@ fn stream(index: &Index<'_>, record: &Record) -> Checked {
     }
 }
 
-/// A record that says nothing of other hits than its own.
+/// A record that covers no other hits than its own.
 fn at(index: &Index<'_>, record: &Record, is_true: impl Fn(&Hit) -> bool) -> Checked {
     let hit = index.hit(record)?;
     let is_true = hit.flow == record.flow.0 && is_true(hit);
@@ -413,8 +413,8 @@ fn datagram(
     if known == hit.datagram {
         return Ok(());
     }
-    // Where hits of the flow were missed, order and length may show another one. The record says that it
-    // is a guess.
+    // Where hits of the flow were missed, order and length may fit another one. The record is marked as
+    // a guess.
     let first_missed_ns = index.first_missed.get(&record.flow.0).copied().unwrap_or(u64::MAX);
     let is_explained = index.reopened.contains(&record.flow.0) || first_missed_ns <= hit.at_ns;
     if !record.is_marked(marks::RECOGNIZED) && is_explained {

@@ -13,7 +13,7 @@ pub(super) struct Common {
     pub(super) marks: u8,
 }
 
-/// A segment, as its header says.
+/// The header of a segment.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Header {
     pub(super) seq: u32,

@@ -43,7 +43,7 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// Nothing happens and nothing goes wrong.
+    /// No traffic and no faults.
     pub(super) fn quiet() -> Self {
         Self {
             cpus: 2,

@@ -1,4 +1,4 @@
-//! The kernel half of the probes, as far as the recorder can tell: lists, slots, anchors and counters.
+//! The kernel half of the probes, in the recorder's view: lists, slots, anchors and counters.
 //!
 //! It follows `bpf/list.h`, `bpf/anchor.h`, `bpf/flow.h` and `bpf/receive.h` step by step.
 
@@ -27,7 +27,7 @@ pub(super) struct List {
     pub(super) last_ns: u64,
     /// Sockets by address: their slot, the connection that it had, and their direction.
     known: BTreeMap<u64, Known>,
-    /// A datagram on its way to a socket on this CPU.
+    /// A datagram in transit to a socket on this CPU.
     pub(super) on_its_way: Option<OnItsWay>,
 }
 
@@ -64,7 +64,7 @@ pub(super) struct Socket {
     pub(super) counters: hits::Counters,
 }
 
-/// What one hit is of.
+/// The place of one hit.
 #[derive(Clone, Copy)]
 pub(super) struct Place {
     pub(super) cpu: usize,
@@ -73,7 +73,7 @@ pub(super) struct Place {
     pub(super) socket: Option<Socket>,
 }
 
-/// A record that is begun, and when its program goes on.
+/// A record that is begun, and the time when its program continues.
 struct Unfinished {
     until_ns: u64,
     cpu: usize,
@@ -96,7 +96,7 @@ pub(super) struct Probes {
     untraced_every_ns: u64,
     unfinished_in: u64,
     last_connection: u32,
-    /// Whether a datagram's send call is what runs.
+    /// Whether a datagram's send call is running.
     pub(super) is_in_send_call: bool,
     /// Whether the kernel ran no program at the last hit.
     is_skipping: bool,
@@ -162,7 +162,7 @@ impl Probes {
         });
     }
 
-    /// An event goes into the ring, if that has room.
+    /// Puts an event into the ring, if that has room.
     pub(super) fn event(&mut self, event: RawEvent) {
         let at_ns = self.tick();
         if self.events.len() == self.ring_events {
@@ -208,8 +208,8 @@ impl Probes {
         });
     }
 
-    /// The slot and direction of a socket by its address, for as long as the connection there is the one
-    /// that it was looked up for; else by its own connection's slot.
+    /// The slot and direction of a socket by its address, as long as the connection there is the one looked up
+    /// before; else by its own connection's slot.
     pub(super) fn slot_of_socket(
         &mut self,
         cpu: usize,
@@ -244,7 +244,7 @@ impl Probes {
 
     /// One hit of one probe. Its record, if it has one, is made by `make`; `truth` is completed.
     ///
-    /// `taken_ns` is the time that the record gets where no hit on this CPU came since.
+    /// `taken_ns` is the time of the record where this CPU had no later hit.
     pub(super) fn hit(
         &mut self,
         place: Place,
@@ -289,7 +289,7 @@ impl Probes {
             self.log(truth, at_ns, Fate::Refused);
             return false;
         };
-        // As the slot says, which should be that of the connection.
+        // By the slot, which should be that of the connection.
         let flow = self.slots[slot].connection * 2 + (truth.flow & 1);
         let record = make(Common { at_ns, flow, marks });
         if (raw::RAW_QUEUED..=raw::RAW_RECEIVE).contains(&truth.kind) {
@@ -333,7 +333,7 @@ impl Probes {
         Some(list.head - 1)
     }
 
-    /// Fills a place; its stamp may come later.
+    /// Fills a place; its stamp may follow later.
     fn write(&mut self, cpu: usize, number: u64, mut record: RawRecord) {
         let place = self.lists[cpu].place(number);
         let is_unfinished = self.rng.once_in(self.unfinished_in);

@@ -12,7 +12,7 @@ use crate::layout::constants as raw;
 /// Worlds of one plan, where a scenario needs several.
 const SEEDS: u64 = 20;
 
-/// Records a world of this plan to its end; what comes out is true.
+/// Records a world of this plan to its end; the records are true.
 fn recorded(plan: Plan) -> Recorded {
     recorded_with(plan, 1)
 }
@@ -140,7 +140,7 @@ fn datagrams_that_vanish_from_a_standing_queue_are_losses_and_the_others_are_kno
         let untraced = Plan { untraced_ns: 300_000, untraced_every_ns: 2_000_000, ..quiet };
         let recorded = recorded_with(Plan { flows: 8, stands: true, ..untraced }, seed);
         vanished += recorded.summary.missed.events;
-        // From when on the probes of devices were attached, and what was queued before had left.
+        // The time when the probes of devices are attached, and all earlier packets have left the queues.
         let records = || recorded.collected.records.iter();
         let mut entered = records().filter(|one| one.kind == Kind::InputEnqueue);
         let first = entered.find(|one| !one.is_marked(marks::DERIVED));
@@ -162,7 +162,7 @@ fn end_at(recorded: &Recorded, flow: u32, point: Point) -> (u64, u64) {
     here.map(|one| (one.end(), one.at_ns)).max().unwrap_or_default()
 }
 
-/// How many of points 2 to 6 do not show the end of a flow, because the kernel skipped the hits of its last bytes.
+/// Number of points 2 to 6 without the end of a flow, because the kernel skipped the hits of its last bytes.
 /// Each of them has a loss from the last bytes there until the receiver had all; or a list has counted a later one.
 fn unknown_ends(recorded: &Recorded, flow: u32) -> usize {
     let hits = &recorded.world.borrow().probes.truth.hits;
@@ -194,7 +194,7 @@ fn unknown_ends(recorded: &Recorded, flow: u32) -> usize {
     Point::ALL[1..6].iter().filter(is_unknown).count()
 }
 
-/// As in a transfer on a machine whose own agent the kernel keeps from being traced, where the recorder stood still.
+/// As in a transfer on a machine whose own agent the kernel keeps from being traced, with a stopped recorder.
 #[test]
 fn the_end_of_a_stream_that_the_kernel_skips_is_in_a_loss() {
     let mut unknown = Vec::new();

@@ -20,7 +20,7 @@ const CLOSE: u8 = 7;
 /// The window of a send or receive buffer, at most; TCP's own limit is 1 GiB.
 const WINDOW_MAX: u64 = 64 << 20;
 
-/// Bytes of one direction on their way.
+/// Bytes of one direction in transit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Segment {
     direction: usize,
@@ -40,7 +40,7 @@ pub(super) enum Step {
     Send(usize),
     /// The oldest segment leaves the queueing discipline of this side's host.
     Dequeue(usize),
-    /// A packet comes in by a device.
+    /// A packet arrives by a device.
     Input(Segment),
     /// IP takes a packet.
     Receive(Segment),
@@ -80,7 +80,7 @@ struct End {
     is_acknowledging: bool,
     /// Its segments in a queueing discipline.
     queue: VecDeque<Segment>,
-    /// When the last packet came in, and when IP takes it: packets do not overtake one another.
+    /// Arrival of the last packet, and the time when IP takes it: packets do not overtake one another.
     came_ns: [u64; 2],
 }
 
@@ -145,7 +145,7 @@ impl Stream {
         }
     }
 
-    /// The segment of these bytes, with what its sender acknowledges now.
+    /// The segment of these bytes, with its sender's present acknowledgment.
     fn segment(&self, direction: usize, from: u64, to: u64, is_fin: bool) -> Segment {
         let end = &self.ends[direction];
         Segment {
@@ -467,7 +467,7 @@ impl World {
         }
     }
 
-    /// All is written: the FIN follows what was sent.
+    /// All is written: the FIN follows the last byte.
     fn end_stream(&mut self, index: usize, side: usize) {
         let end = &self.streams[index].ends[side];
         if end.is_fin_sent || end.sent < end.written {

@@ -1,6 +1,6 @@
 //! The truth about each hit, which the probes do not show.
 
-/// What became of a hit.
+/// The outcome of a hit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Fate {
     /// Its record is in a list.
@@ -22,7 +22,7 @@ pub(super) struct Hit {
     pub(super) kind: u8,
     pub(super) fate: Fate,
     pub(super) flow: u32,
-    /// Of a stream: the bytes that passed by this hit, of whatever length.
+    /// Of a stream: the bytes that passed by this hit, of any length.
     pub(super) from: u64,
     pub(super) to: u64,
     /// Of a packet of a stream: the position that it acknowledges.
@@ -41,7 +41,7 @@ pub(super) struct Truth {
     pub(super) anchors: u64,
     /// Connections that were opened, by number, with the index of their addresses.
     pub(super) opened: Vec<(u32, u32)>,
-    /// When the recorder had read for the first time how many hits were missed: those before are not of the recording.
+    /// When the recorder had first read the number of missed hits: earlier misses are not of the recording.
     pub(super) counted_since_ns: u64,
     /// The recording ended then.
     pub(super) ended_ns: Option<u64>,

@@ -23,7 +23,7 @@ pub(super) enum Move {
     Send(usize),
     /// The oldest datagram of a flow leaves the queueing discipline.
     Dequeue(usize),
-    /// A datagram comes in by a device.
+    /// A datagram arrives by a device.
     Input(Way),
     /// IP takes a datagram.
     Receive(Way),
@@ -31,7 +31,7 @@ pub(super) enum Move {
     Read(usize),
 }
 
-/// A datagram on its way.
+/// A datagram in transit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Way {
     flow: usize,
@@ -40,7 +40,7 @@ pub(super) struct Way {
     buffer: u32,
 }
 
-/// A pair of sockets of which one sends to the other.
+/// A pair of sockets: one sends to the other.
 struct Flow {
     slot: Option<(usize, u32)>,
     reader: usize,
@@ -53,7 +53,7 @@ struct Flow {
     is_queued: bool,
     /// Its datagrams in a queueing discipline.
     queue: VecDeque<Way>,
-    /// When the last one came in, and when IP takes it.
+    /// Arrival of the last one, and the time when IP takes it.
     came_ns: [u64; 2],
 }
 
@@ -311,7 +311,7 @@ impl World {
         }
     }
 
-    /// `sk_data_ready` of the socket, where the datagram's record at IP told its flow.
+    /// `sk_data_ready` of the socket, where the datagram's record at IP gave its flow.
     fn announce_datagram(&mut self, index: usize, way: Way, cpu: usize) {
         let Some(OnItsWay { flow, datagram }) = self.probes.lists[cpu].on_its_way.take() else {
             return;
@@ -365,7 +365,7 @@ impl World {
         });
     }
 
-    /// Ends flows of which nothing was seen for long.
+    /// Ends flows without a hit for a long time.
     pub(super) fn expire(&mut self, from: u32, slots: u32, idle_ns: u64) {
         let some = from as usize..(from + slots) as usize;
         for index in some.start.min(self.plan.slots)..some.end.min(self.plan.slots) {

@@ -19,7 +19,7 @@ use crate::layout::RawRecord;
 use crate::lists::{KINDS, Shape};
 use crate::programs::{Counters, HookReport};
 
-/// What happens next, on the whole machine.
+/// The next event, on the whole machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Action {
     /// The next TCP connection opens.
@@ -103,7 +103,7 @@ impl World {
         self.agenda.is_empty() || self.plan.ends_early && self.is_late()
     }
 
-    /// The recorder needs this long for something; all else goes on.
+    /// The recorder needs this long for something; all else continues.
     pub(super) fn run_for(&mut self, time_ns: u64) {
         let mut until_ns = self.probes.now_ns + time_ns;
         if self.probes.now_ns >= self.next_stall_ns {
