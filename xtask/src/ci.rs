@@ -41,8 +41,8 @@ pub fn run(root: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Runs the live tests where they can run, and all other steps meanwhile. Returns the line about the live tests that
-/// stands at the end.
+/// Runs the live tests where they can run, and all other steps meanwhile. Returns the line about the live tests for
+/// the end of the output.
 fn tests(root: &Path, skipped: &mut Skipped) -> Result<String, String> {
     let rights = live::rights();
     if let Rights::Missing(reason) = rights {
@@ -66,7 +66,7 @@ fn tests(root: &Path, skipped: &mut Skipped) -> Result<String, String> {
         let without_lab = inside("live tests", || {
             live::run(&first, Which::WithoutLab, &rights, skipped, &mut unsteady)
         });
-        // Where they could not be built, the background says so.
+        // Where they could not be built, the background reports that.
         let Ok(mut others) = others.recv() else { return without_lab };
         others.retain(|program| !first.contains(program));
         let of_lab = inside("live tests that start sockscope-lab", || {
@@ -82,7 +82,7 @@ fn tests(root: &Path, skipped: &mut Skipped) -> Result<String, String> {
     Ok([ran].into_iter().chain(live::unsteady_line(&unsteady)).collect::<Vec<_>>().join("\n"))
 }
 
-/// Runs one step between a line that announces it and one that says how long it took.
+/// Runs one step between a line that announces it and a line with its duration.
 fn inside(name: &str, step: impl FnOnce() -> Result<(), String>) -> Result<(), String> {
     println!("ci: {name}");
     let started = Instant::now();

@@ -8,7 +8,7 @@ pub struct Row {
     pub level: u8,
     /// Folder below `crates/`; the package is `sockscope-` and this.
     pub folder: &'static str,
-    /// What it is for, as in ARCHITECTURE.md.
+    /// The purpose, as in ARCHITECTURE.md.
     pub purpose: &'static str,
 }
 

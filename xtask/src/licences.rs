@@ -1,4 +1,4 @@
-//! Licences of what we depend on: each package must offer a choice that we may take.
+//! Licences of our dependencies: each package must offer a choice that we may take.
 //!
 //! Expressions are SPDX (annex D of SPDX 2.3): `OR` is a choice, `AND` binds tighter, `WITH` adds
 //! an exception. The old `MIT/Apache-2.0` is read as `OR`.
@@ -45,7 +45,7 @@ pub fn check(root: &Path) -> Result<Vec<String>, String> {
     Ok(packages.iter().filter_map(refusal).collect())
 }
 
-/// Why this package of `cargo metadata` may not be used; our own, which come from no registry, may.
+/// The reason why this package of `cargo metadata` may not be used; our own, which have no registry, may.
 fn refusal(package: &Value) -> Option<String> {
     package.get("source").filter(|source| !source.is_null())?;
     let text = |key: &str| package.get(key).and_then(Value::as_str);

@@ -49,7 +49,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Prints what was found, one line each.
+/// Prints the problems, one line each.
 fn finish(found: Result<Vec<String>, String>) -> ExitCode {
     match found {
         Ok(found) if found.is_empty() => ExitCode::SUCCESS,

@@ -47,7 +47,7 @@ const RULES: &[Rule] = &[
     ("machine-path", files::machine_paths),
 ];
 
-/// Runs every rule; each problem comes with its rule's name.
+/// Runs every rule; returns each problem with its rule's name.
 pub fn check(tree: &Tree) -> Vec<(&'static str, Problem)> {
     let found = |(name, rule): &Rule| {
         let name = *name;

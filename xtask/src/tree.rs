@@ -66,7 +66,7 @@ pub fn root() -> PathBuf {
 }
 
 fn listed(root: &Path) -> Result<Vec<String>, String> {
-    // The checkout may belong to another user than the one who runs the check, as under sudo.
+    // The checkout may belong to a user other than the one of this process, as under sudo.
     let output = Command::new("git")
         .args(["-c", "safe.directory=*", "ls-files", "-z", "--cached", "--others"])
         .arg("--exclude-standard")

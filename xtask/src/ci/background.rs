@@ -25,7 +25,7 @@ const STEPS: &[Step] = &[
 
 /// Runs `live` and meanwhile all steps of the background. Fails where one of both fails; both end first.
 ///
-/// `live` gets the test programs when they are built. Nothing comes where they cannot be built.
+/// `live` gets the test programs when they are built. It gets none where they cannot be built.
 pub fn run_during(
     root: &Path,
     skipped: &mut Skipped,
@@ -61,7 +61,7 @@ fn during(
     })
 }
 
-/// What one CPU does at a time.
+/// The work of one CPU at a time.
 enum Task<'a> {
     Step(&'static Step),
     Tests(&'a Program),
@@ -88,7 +88,7 @@ impl Task<'_> {
 /// The steps of the background, in one checkout.
 pub struct Background<'a, Say, Built> {
     root: &'a Path,
-    /// Gets what each step printed, and a line with its time.
+    /// Gets the output of each step, and a line with its time.
     say: Say,
     /// Gets the test programs.
     built: Built,

@@ -11,7 +11,7 @@ const CHARACTERS_MAX: usize = 50;
 
 /// Checks the subjects of all commits between [`BASE`] and the checkout at `root`.
 ///
-/// Checks nothing, and says so, where the history does not reach back to [`BASE`], as in a shallow clone.
+/// Checks nothing, and prints that, where the history does not reach back to [`BASE`], as in a shallow clone.
 pub fn check(root: &Path) -> Result<(), String> {
     let range = format!("{BASE}..HEAD");
     let Some(subjects) = git(root, &["log", "--format=%s", "--no-merges", &range])? else {
@@ -22,7 +22,7 @@ pub fn check(root: &Path) -> Result<(), String> {
     if refused.is_empty() { Ok(()) } else { Err(refused.join("; ")) }
 }
 
-/// What git prints; `None` where it fails.
+/// The output of git; `None` where it fails.
 fn git(root: &Path, arguments: &[&str]) -> Result<Option<String>, String> {
     let output = Command::new("git")
         .args(["-c", "safe.directory=*"])

@@ -1,7 +1,7 @@
 //! The smoke run of the fuzz targets: each one for a bounded number of inputs, grown from the seeds
 //! that are kept for it in `fuzz/seeds/`.
 //!
-//! The targets are built here as the tests are, without instrumentation: a smoke run finds what broke, a long run
+//! The targets are built here as the tests are, without instrumentation: a smoke run finds breakage, a long run
 //! (CONTRIBUTING.md) finds cases that no test has.
 
 use std::path::{Path, PathBuf};
@@ -11,12 +11,12 @@ use super::step::{LOWEST_PRIORITY, on_each_cpu};
 
 /// Inputs a target, besides its seeds.
 const RUNS: u32 = 2_000;
-/// An input that takes longer has no end: seconds, far above what any takes.
+/// The limit for one input in seconds, far above the duration of any: an input that takes longer has no end.
 const LIMIT_S: u32 = 120;
 
 /// Runs every target of `fuzz/fuzz_targets`, whose programs were built into `target`: on each CPU one.
 ///
-/// Fails with the name of a target that found something, and the command that shows it.
+/// Fails with the name of a target that found a fault, and the command that shows it.
 pub fn smoke(root: &Path, target: &Path) -> Result<(), String> {
     let names = names(&root.join("fuzz/fuzz_targets"))?;
     on_each_cpu(names.into_iter(), |name| smoke_one(root, target, &name))?.into_iter().collect()

@@ -17,20 +17,20 @@ const CAPABILITIES: [(&str, u32); 3] =
 /// Where the kernel shows its types; without it no probe loads.
 const KERNEL_TYPES: &str = "/sys/kernel/btf/vmlinux";
 
-/// How often a failed test runs again. Some depend on the scheduler and on chance; a fault that shows in every second
+/// Number of repetitions of a failed test. Some depend on the scheduler and on chance; a fault in every second
 /// run still fails three runs of four.
 const REPEATS: u32 = 2;
 
 /// The most tests that run again. More of them have a common cause, and fail the run.
 const REPEATED_AT_MOST: usize = 2;
 
-/// What the names of the live tests have in common.
+/// The common part of the live tests' names.
 const LIVE: &str = "root_";
 
 /// Modules whose live tests start `sockscope-lab`, which is built with everything else.
 const OF_LAB: [&str; 3] = ["lab_link::", "soak::strangers::", "vmtp::"];
 
-/// Which live tests of a program to run.
+/// The live tests of a program to run.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Which {
     /// All.
@@ -65,7 +65,7 @@ pub enum Rights {
     Missing(String),
 }
 
-/// What this process may do here.
+/// The rights of this process here.
 pub fn rights() -> Rights {
     if std::env::var("SOCKSCOPE_LIVE").is_ok_and(|wish| wish == "0") {
         return Rights::Missing("SOCKSCOPE_LIVE=0".to_owned());
@@ -161,7 +161,7 @@ pub fn unsteady_line(names: &[String]) -> Option<String> {
     })
 }
 
-/// How many live tests this program has.
+/// Number of live tests in this program.
 pub fn count(program: &Program) -> Result<usize, String> {
     let printed = Printed::by(program.command(&[]).args([LIVE, "--list"]))?;
     // A program without libtest may list tests that were not asked for.
@@ -169,7 +169,7 @@ pub fn count(program: &Program) -> Result<usize, String> {
     Ok(printed.output.lines().filter(is_live).count())
 }
 
-/// What to print, loudly, when the live tests did not run.
+/// The loud notice for a run without the live tests.
 pub fn notice(reason: &str) -> String {
     let rule = "*".repeat(72);
     format!(

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::step::target_folder;
 
-/// Arguments of cargo for what the longest live tests need: their program, and the one that it starts.
+/// Arguments of cargo for the longest live tests: their program, and the one that it starts.
 pub const LIVE: &str = "build --quiet --workspace --bin sockscope --test live";
 /// The same for all libraries, programs, tests, benchmarks and fuzz targets.
 pub const ALL: &str = "build --quiet --workspace --all-targets";
@@ -29,7 +29,7 @@ pub struct Program {
 }
 
 impl Program {
-    /// The command that runs it; `runner` stands before it, as `sudo -n` would.
+    /// The command that runs it, after `runner`, as in `sudo -n`.
     pub fn command(&self, runner: &[&str]) -> Command {
         let mut words = runner.iter().map(AsRef::as_ref).chain([self.path.as_os_str()]);
         let mut command = Command::new(words.next().unwrap_or_default());
@@ -38,9 +38,9 @@ impl Program {
     }
 }
 
-/// Has cargo build, with these arguments, and returns the test programs among what it built, in its order.
+/// Has cargo build, with these arguments, and returns the test programs that it built, in its order.
 ///
-/// `runner` stands before cargo. The compiler's messages go to standard error.
+/// `runner` precedes cargo. The compiler's messages go to standard error.
 pub fn build(root: &Path, runner: &[&str], arguments: &str) -> Result<Vec<Program>, String> {
     let mut words = runner.iter().copied().chain(["cargo"]).chain(arguments.split(' '));
     let output = Command::new(words.next().unwrap_or_default())
@@ -61,7 +61,7 @@ pub fn build(root: &Path, runner: &[&str], arguments: &str) -> Result<Vec<Progra
     Ok(programs)
 }
 
-/// The test program that this message of cargo tells of ("The Cargo Book", External tools, JSON messages).
+/// The test program of this message of cargo ("The Cargo Book", External tools, JSON messages).
 fn program(message: &str) -> Option<Program> {
     let message: Value = serde_json::from_str(message).ok()?;
     let text = |pointer: &str| message.pointer(pointer).and_then(Value::as_str);

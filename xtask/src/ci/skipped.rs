@@ -1,8 +1,8 @@
-//! Tests that lacked something and did not run, with the reason for each.
+//! Tests that did not run because something was missing, with the reason for each.
 //!
 //! libtest cannot skip a test while it runs, so such a test returns early and counts as passed. Before that it writes a
-//! line `SKIPPED: NAME: REASON` to standard error itself, because libtest keeps what the print macros of a passing test
-//! write.
+//! line `SKIPPED: NAME: REASON` to standard error itself, because libtest keeps the output of the print macros of a
+//! passing test.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,10 +12,10 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread;
 use std::time::Duration;
 
-/// What such a line begins with.
+/// The begin of such a line.
 const MARK: &str = "SKIPPED: ";
 
-/// How long lines are waited for once a command has ended.
+/// The time to wait for lines after the end of a command.
 const AFTER_THE_END: Duration = Duration::from_secs(1);
 
 /// Number of skipped tests by reason.
@@ -97,7 +97,7 @@ fn hand_on_output(output: ChildStdout, lines: &Sender<String>) {
     }
 }
 
-/// Why the test that this line names was skipped. A test that lacks the same in several cases says so in lines that
+/// The reason why the test of this line was skipped. A test that lacks the same in several cases writes lines that
 /// follow one another, and is one test.
 fn reason<'a>(line: &'a str, last: &str) -> Option<&'a str> {
     let (_, reason) = line.strip_prefix(MARK).filter(|_| line != last)?.split_once(": ")?;
@@ -117,7 +117,7 @@ impl fmt::Display for Skipped {
 mod tests {
     use super::*;
 
-    /// What is said after a shell wrote these lines to standard error.
+    /// The summary after a shell wrote these lines to standard error.
     fn after(lines: &[&str]) -> String {
         let mut skipped = Skipped::default();
         let mut shell = Command::new("sh");

@@ -24,7 +24,7 @@ pub const fn step(name: &'static str, command: &'static str) -> Step {
 }
 
 impl Step {
-    /// Runs it at the lowest priority and returns what it printed. Fails with the command and the same.
+    /// Runs it at the lowest priority and returns its output. Fails with the command and its output.
     pub fn run(&self, root: &Path) -> Result<Printed, String> {
         let [nice, arguments @ ..] = LOWEST_PRIORITY;
         let mut command = Command::new(nice);
@@ -34,7 +34,7 @@ impl Step {
     }
 }
 
-/// What a command printed: first to standard error, then to standard output.
+/// The output of a command: first its standard error, then its standard output.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Printed {
     pub errors: String,
@@ -42,7 +42,7 @@ pub struct Printed {
 }
 
 impl Printed {
-    /// Runs the command to its end. Fails with what it printed, or with why it could not start.
+    /// Runs the command to its end. Fails with its output, or with the reason why it could not start.
     pub fn by(command: &mut Command) -> Result<Self, String> {
         if stderr().is_terminal() {
             command.env("CARGO_TERM_COLOR", "always");

@@ -24,7 +24,7 @@ use resolve::{Crate, Target};
 /// only falls; a crate without a circle leaves the list.
 const WITH_CIRCLES: &[(&str, usize)] = &[];
 
-/// Where [`WITH_CIRCLES`] stands.
+/// The file of [`WITH_CIRCLES`].
 const LIST: &str = "xtask/src/tidy/circles.rs";
 
 /// Files that a file uses, each with the first line that does and the name on it.
@@ -68,7 +68,7 @@ fn name_of(package: &str) -> &str {
 
 /// Files that all reach each other.
 struct Circle {
-    /// How many they are.
+    /// Number of these files.
     tied: usize,
     /// A shortest circle among them.
     problem: Problem,

@@ -12,7 +12,7 @@ const DEPENDENCY_TABLES: [&str; 3] = ["dependencies", "dev-dependencies", "build
 const NOT_INHERITED: &str = "expected `[lints] workspace = true`; a crate that may hold `unsafe` \
                              allows it in its lib.rs";
 
-/// A crate stands in the level table, is named after its folder and uses only lower levels.
+/// A crate is in the level table, is named after its folder and uses only lower levels.
 pub fn levels(tree: &Tree) -> Vec<Problem> {
     let mut problems = Vec::new();
     for folder in tree.crates() {

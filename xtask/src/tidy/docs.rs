@@ -7,7 +7,7 @@ use crate::tree::Tree;
 /// Where the ids of findings are declared.
 const FINDING_IDS: &str = "crates/analysis/src/result.rs";
 
-/// What a page about a finding must say, in this order.
+/// The sections of a page about a finding, in this order.
 const FINDING_SECTIONS: [&str; 5] = ["Symptom", "Evidence", "Cause", "Fix", "Test it"];
 
 /// Kinds of change that a changelog section may hold (keepachangelog.com 1.1.0).
@@ -142,8 +142,8 @@ pub fn decision_names(tree: &Tree) -> Vec<Problem> {
 /// Columns of a line of Markdown, at most.
 const COLUMNS_MAX: usize = 119;
 
-/// Lines of Markdown end before column 120. A row of a table cannot be broken, a line of code shows what a
-/// program prints, and a single word, as an address, has no place to break: these may be longer.
+/// Lines of Markdown end before column 120. A row of a table cannot be broken, a line of code shows the
+/// output of a program, and a single word, as an address, has no place to break: these may be longer.
 pub fn width(tree: &Tree) -> Vec<Problem> {
     let mut problems = Vec::new();
     for file in tree.ending(".md") {
@@ -162,7 +162,7 @@ pub fn width(tree: &Tree) -> Vec<Problem> {
     problems
 }
 
-/// Words of README.md, at most: whoever wants more follows its links.
+/// Words of README.md, at most: its links lead to more.
 const README_WORDS_MAX: usize = 999;
 
 /// README.md stays short.

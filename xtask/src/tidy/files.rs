@@ -1,9 +1,9 @@
-//! Rules on files of any kind: size, licences and what they may speak of.
+//! Rules on files of any kind: size, licences and paths in their text.
 
 use super::problem::Problem;
 use crate::tree::Tree;
 
-/// Largest file that may stand in the repository.
+/// Largest file in the repository.
 const BYTES_MAX: u64 = 1 << 20;
 
 /// Licence files, each with a line of the text that it must hold.
@@ -33,8 +33,8 @@ pub fn licence_files(tree: &Tree) -> Vec<Problem> {
         .collect()
 }
 
-/// The kernel half of the probes says in its first line that it is under the GPL: the kernel lets
-/// only such programs call what they need.
+/// The kernel half of the probes declares the GPL in its first line: the kernel lets
+/// only such programs call the functions that they need.
 pub fn bpf_licence(tree: &Tree) -> Vec<Problem> {
     let sources = tree.ending(".c").chain(tree.ending(".h"));
     let bpf = sources.filter(|file| file.path.starts_with("crates/probe/"));
@@ -71,7 +71,7 @@ pub fn machine_paths(tree: &Tree) -> Vec<Problem> {
     problems
 }
 
-/// Whether `path` stands in `line` as the start of an absolute path.
+/// Whether `line` has `path` as the start of an absolute path.
 fn speaks_of(line: &str, path: &str) -> bool {
     line.match_indices(path).any(|(at, _)| {
         let before = line[..at].chars().next_back();

@@ -1,4 +1,4 @@
-//! One breach of a rule, printed as editors read it: `path:line: what is wrong`.
+//! One breach of a rule, printed as editors read it: `path:line: problem`.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ pub struct Problem {
     pub path: String,
     /// Line from 1 on; 0 when the whole file is meant.
     pub line: usize,
-    /// What is wrong and what is expected.
+    /// The problem and the expectation.
     pub text: String,
 }
 

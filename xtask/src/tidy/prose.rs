@@ -5,7 +5,7 @@
 
 use super::source::Line;
 
-/// A word as it stands in the text, with the number of its line.
+/// A word of the text, with the number of its line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Word {
     /// From 1 on.

@@ -7,10 +7,10 @@ use crate::tree::{File, Tree};
 /// Lines of one file, its tests left aside.
 const LINES_MAX: usize = 800;
 
-/// Shortest header that can say what a file is.
+/// Shortest header that can describe a file.
 const HEADER_BYTES_MIN: usize = 10;
 
-/// Crates in which `unsafe` may stand: calls into the kernel and shared memory.
+/// Crates that may use `unsafe`: calls into the kernel and shared memory.
 const UNSAFE_CRATES: [&str; 3] = ["crates/probe/", "crates/channel/", "crates/link/"];
 
 /// Each file opens with a `//!` header.
@@ -27,7 +27,7 @@ pub fn module_header(tree: &Tree) -> Vec<Problem> {
         .collect()
 }
 
-/// No test is switched off: what a test needs is the first word of its name.
+/// No test is switched off: the first word of its name is its requirement.
 pub fn no_ignored_test(tree: &Tree) -> Vec<Problem> {
     let text = "no ignored tests: begin the name with `root_` or `slow_`";
     each_line(tree, |file, number, line| {
@@ -52,7 +52,7 @@ pub fn unwrap_has_reason(tree: &Tree) -> Vec<Problem> {
     problems
 }
 
-/// `unsafe` stands only in the crates that talk to the kernel or share memory.
+/// `unsafe` is used only in the crates that call the kernel or share memory.
 pub fn unsafe_only_where_allowed(tree: &Tree) -> Vec<Problem> {
     let text = "`unsafe` is for `probe`, `channel` and `link` only";
     each_line(tree, |file, number, line| {
@@ -88,7 +88,7 @@ fn each_line(
     problems
 }
 
-/// Lines before the file's test module, which stands last.
+/// Lines before the file's test module, which is last.
 fn outside_tests(text: &str) -> impl Iterator<Item = &str> {
     let mut lines = text.lines().peekable();
     std::iter::from_fn(move || {

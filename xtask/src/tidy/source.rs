@@ -3,16 +3,16 @@
 use super::problem::Problem;
 use crate::tree::{File, Tree};
 
-/// Words that name nothing: what a thing does is its name.
+/// Words without meaning: a thing is named after its work.
 const EMPTY_WORDS: [&str; 6] = ["util", "utils", "helper", "helpers", "manager", "managers"];
 
-/// Words after which a name is given to something, in Rust, C and Python.
+/// Words that precede the name of a new item, in Rust, C and Python.
 const DEFINING: [&str; 9] =
     ["fn", "mod", "struct", "enum", "trait", "type", "union", "def", "class"];
 
 /// A line of a program, its string literals emptied.
 pub struct Line<'a> {
-    /// What the compiler reads, without the contents of string and character literals.
+    /// The part for the compiler, without the contents of string and character literals.
     pub code: String,
     /// From the comment's mark on; empty without a comment.
     pub comment: &'a str,
@@ -21,7 +21,7 @@ pub struct Line<'a> {
 impl<'a> Line<'a> {
     /// Splits one line; `mark` starts a comment (`//` or `#`).
     ///
-    /// Lines are taken one by one: a literal that goes on over a line's end is not followed.
+    /// Lines are taken one by one: a literal that continues over a line's end is not followed.
     pub fn split(line: &'a str, mark: &str) -> Self {
         let mut code = String::new();
         let mut quoted = false;

@@ -1,4 +1,4 @@
-//! Rules on the words of pages and comments: how long a sentence may be, and which words it avoids.
+//! Rules on the words of pages and comments: the length of a sentence, and the words that it avoids.
 //!
 //! Text from before these rules keeps its breaches for a while: [`LIST`] has their number for each place. A number only
 //! falls: a place with more breaches than listed is refused, and so is a number that is too high. `cargo xtask words`
@@ -17,7 +17,7 @@ const WORDS_MAX: usize = 40;
 /// Words of a sentence that most sentences keep to.
 const WORDS_GOAL: usize = 25;
 
-/// Words and phrases that hide who does what to what, each with words to use in their place.
+/// Words and phrases that hide the actor or the object, each with words to use in their place.
 const AVOIDED: &[(&str, &str)] = &[
     ("told", "reported, recorded, distinguished"),
     ("came", "arrived, was received, was sent"),
@@ -49,7 +49,7 @@ pub const LIST: &str = "xtask/words.txt";
 /// The breaches of each rule, by place.
 type Breaches = BTreeMap<(&'static str, String), Vec<Problem>>;
 
-/// No place has more breaches than [`LIST`] says, and the list has no higher number than it needs.
+/// No place has more breaches than [`LIST`] allows, and the list has no higher number than it needs.
 pub fn plain_words(tree: &Tree) -> Vec<Problem> {
     let found = breaches(tree);
     let listed = listed(tree);
@@ -79,7 +79,7 @@ pub fn plain_words(tree: &Tree) -> Vec<Problem> {
     problems
 }
 
-/// The text of [`LIST`] with each number lowered to what is found, and places without a breach left out.
+/// The text of [`LIST`] with each number lowered to the breaches found, and places without a breach left out.
 pub fn lowered(tree: &Tree) -> String {
     let found = breaches(tree);
     let mut text = String::new();

@@ -1,7 +1,7 @@
 //! The modules of one crate as its sources write them: items, imports and the paths in the code.
 //!
-//! Begins at a crate's root and follows `mod` declarations. What is compiled for tests alone
-//! (`#[cfg(test)]`) is left out with all that stands in it.
+//! Begins at a crate's root and follows `mod` declarations. An item that is compiled for tests alone
+//! (`#[cfg(test)]`) is left out with all its content.
 
 use std::collections::{HashMap, HashSet};
 
@@ -40,7 +40,7 @@ pub struct Module<'a> {
 pub struct Import<'a> {
     /// The name in the module; `*` when it brings all.
     pub name: &'a str,
-    /// Where it comes from, to the name or the `*`.
+    /// The path that it imports, to the name or the `*`.
     pub path: Path<'a>,
     /// Whether it is `pub` in any form: a re-export.
     pub is_public: bool,
@@ -58,7 +58,7 @@ pub struct Path<'a> {
 /// The modules that are reached from the roots of one crate.
 #[derive(Default)]
 pub struct Modules<'a> {
-    /// A parent stands before its children.
+    /// A parent precedes its children.
     pub all: Vec<Module<'a>>,
 }
 
@@ -237,7 +237,7 @@ fn group_end(tokens: &[Token<'_>], at: usize) -> usize {
     tokens.len()
 }
 
-/// The index behind the item that `#[cfg(test)]` at `at` stands before.
+/// The index behind the item that `#[cfg(test)]` at `at` applies to.
 fn skip_test_item(tokens: &[Token<'_>], at: usize) -> Option<usize> {
     let expected = ["#", "[", "cfg", "(", "test", ")", "]"];
     let found = (0..expected.len()).all(|offset| text(tokens, at + offset) == expected[offset]);
@@ -278,7 +278,7 @@ fn attribute_path<'a>(tokens: &[Token<'a>], at: usize) -> Option<&'a str> {
     Some(path[3].text.trim_matches('"'))
 }
 
-/// Whether `pub` or `pub(…)` stands before the `use` at `at`.
+/// Whether `pub` or `pub(…)` precedes the `use` at `at`.
 fn is_public(tokens: &[Token<'_>], at: usize) -> bool {
     match at.checked_sub(1).map(|before| tokens[before].text) {
         Some("pub") => true,

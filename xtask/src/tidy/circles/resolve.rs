@@ -1,4 +1,4 @@
-//! From paths to files: which file defines what a path of a module names.
+//! From paths to files: the file that defines the item of a module's path.
 //!
 //! A re-export is followed to the definition, through any number of modules. Names of other crates
 //! lead nowhere.
@@ -14,7 +14,7 @@ pub enum Target {
     Item(usize),
 }
 
-/// The modules of a crate and how it calls itself.
+/// The modules of a crate and its own names for its library.
 pub struct Crate<'a> {
     /// Modules of its library and programs.
     pub modules: Modules<'a>,
@@ -27,13 +27,13 @@ impl<'a> Crate<'a> {
         &self.modules.all[index]
     }
 
-    /// What `names` means in the module `from`; `None` when it belongs to another crate. A last
-    /// `*` means what stands before it.
+    /// The meaning of `names` in the module `from`; `None` when it belongs to another crate. A last
+    /// `*` means the module before it.
     pub fn resolve(&self, from: usize, names: &[&str]) -> Option<Target> {
         self.follow(from, names, &mut Vec::new())
     }
 
-    /// What `word` means in `from` by way of the `use` of `path`, which ends in `*`.
+    /// The meaning of `word` in `from` by way of the `use` of `path`, which ends in `*`.
     pub fn brought(&self, from: usize, path: &[&str], word: &str) -> Option<Target> {
         match self.resolve(from, path)? {
             Target::Module(source) => self.name(source, word, true, &mut Vec::new()),
@@ -76,7 +76,7 @@ impl<'a> Crate<'a> {
         Some(at)
     }
 
-    /// What `name` means in `module`. As the last name of a path it may be an item and a module at
+    /// The meaning of `name` in `module`. As the last name of a path it may be an item and a module at
     /// once; the item counts then.
     fn name<'n>(
         &self,

@@ -6,7 +6,7 @@
 /// One token of a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Token<'a> {
-    /// As it stands in the source; a literal keeps its quotes.
+    /// The text of the source; a literal keeps its quotes.
     pub text: &'a str,
     /// Line from 1 on.
     pub line: usize,
@@ -19,7 +19,7 @@ impl Token<'_> {
     }
 }
 
-/// Splits a source; an unfinished literal or comment goes on to the end.
+/// Splits a source; an unfinished literal or comment extends to the end.
 pub fn split(source: &str) -> Vec<Token<'_>> {
     let mut tokens = Vec::new();
     let mut rest = source;
