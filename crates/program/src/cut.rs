@@ -1,7 +1,7 @@
 //! The records of chosen connections and of an interval of time, as a recording of these alone would have them.
 //!
-//! A recorder that joins a connection on the way records its state first: windows, buffers, options. So does this:
-//! the last state before the interval stands at its begin. All other records from outside are left out, and a
+//! A recorder that joins an open connection records its state first: windows, buffers, options. So does this:
+//! the last state before the interval is at its begin. All other records from outside are left out, and a
 //! connection without a record inside is left out as well.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,7 +9,7 @@ use std::ops::RangeInclusive;
 
 use sockscope_record::{Connection, ConnectionId, FlowId, Kind, Loss, Record, marks};
 
-/// What stays of a trace.
+/// The part of a trace that remains.
 #[derive(Debug)]
 pub struct Cut {
     connections: BTreeSet<ConnectionId>,
@@ -61,7 +61,7 @@ impl Cut {
         Some(*record)
     }
 
-    /// A loss may touch any connection in its own interval, of which the part inside stays.
+    /// A loss may touch any connection in its own interval; the part inside the chosen one remains.
     fn loss(&self, record: &Record) -> Option<Record> {
         let Some(interval_ns) = &self.interval_ns else { return Some(*record) };
         let loss = record.loss()?;
@@ -75,7 +75,7 @@ impl Cut {
         (since_ns <= at_ns).then(|| Record { at_ns, ..*record }.with_loss(cut))
     }
 
-    /// What stays after the last record: the state before the interval, and the connections.
+    /// The rest after the last record: the state before the interval, and the connections.
     pub fn end(self, connections: &[Connection]) -> (Vec<Record>, Vec<Connection>) {
         let Self { interval_ns, state, active, connections: chosen, .. } = self;
         let Some(interval_ns) = interval_ns else {

@@ -1,4 +1,4 @@
-//! What ends the program with status 2: one line for the user.
+//! Errors that end the program with status 2: one line for the user.
 
 use std::fmt;
 use std::io;
@@ -12,22 +12,22 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// Says `line`.
+    /// A failure with this line.
     pub fn new(line: impl Into<String>) -> Self {
         Self { line: line.into(), kind: None }
     }
 
-    /// A file that could not be used, and how.
+    /// A file that could not be used; `what` names the attempt.
     pub fn file(what: &str, path: &Path, error: &io::Error) -> Self {
         Self { line: format!("{what} {}: {error}", path.display()), kind: Some(error.kind()) }
     }
 
-    /// What was asked for could not be printed.
+    /// The requested output could not be printed.
     pub fn output(error: &io::Error) -> Self {
         Self { line: format!("cannot write the output: {error}"), kind: Some(error.kind()) }
     }
 
-    /// Whoever read our output went away: no error for a filter.
+    /// The reader of our output has gone away: no error for a filter.
     pub fn is_broken_pipe(&self) -> bool {
         self.kind == Some(io::ErrorKind::BrokenPipe)
     }

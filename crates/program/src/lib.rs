@@ -1,7 +1,7 @@
-//! What the programs `sockscope` and `sockscope-lab` share: their errors, messages, exit status, and the
+//! Shared parts of the programs `sockscope` and `sockscope-lab`: their errors, messages, exit status, and the
 //! files that they read and write.
 //!
-//! Results go to standard output, messages to standard error ([`stderr!`]). Whatever ends a program with
+//! Results go to standard output, messages to standard error ([`stderr!`]). Any error that ends a program with
 //! status 2 is a [`Failure`](failure::Failure) of one line.
 
 // It panics on a write error: use `stderr!`.

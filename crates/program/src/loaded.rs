@@ -1,4 +1,4 @@
-//! A bundle read into memory, with notes on what is not whole.
+//! A bundle read into memory, with notes on damaged and missing parts.
 
 use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
@@ -17,13 +17,13 @@ use crate::memory::Needs;
 pub struct Loaded {
     /// Has the records.
     pub analyzer: Analyzer,
-    /// What the bundle says of itself and what is not whole in it.
+    /// The bundle's own facts and the parts that are not whole in it.
     pub facts: TraceFacts,
-    /// Where the trace comes from.
+    /// The origin of the trace.
     pub origin: Origin,
-    /// Which part of the trace it is; `None` for all of it.
+    /// The part of the trace; `None` for all of it.
     pub part: Option<TracePart>,
-    /// As many threads have the memory for an analysis.
+    /// Number of threads with the memory for an analysis.
     threads: NonZeroUsize,
 }
 
@@ -48,12 +48,12 @@ pub struct TracePart {
 }
 
 impl Loaded {
-    /// Reads everything that is whole; what is not is said in the notes.
+    /// Reads everything that is whole; the notes list the rest.
     pub fn read(dir: &Path) -> Result<Self, Failure> {
         Self::read_part(dir, &Filter::default(), Purpose::Analysis)
     }
 
-    /// Reads what the filter admits before an analysis, of that everything that is whole.
+    /// Reads the part that the filter admits before an analysis, as far as it is whole.
     ///
     /// # Errors
     ///
@@ -139,7 +139,7 @@ impl Loaded {
     }
 }
 
-/// What a filter leaves of a bundle, found by reading it once.
+/// The part of a bundle that a filter leaves, found by reading the bundle once.
 struct Chosen {
     cut: Cut,
     part: TracePart,
@@ -210,7 +210,7 @@ impl Times {
     }
 }
 
-/// Says on standard error what a report would have in its head.
+/// Prints the notes of a report's head on standard error.
 pub fn say_notes(notes: &[String]) {
     for note in notes {
         stderr!("sockscope: {note}");
@@ -253,7 +253,7 @@ fn origin(meta: &Meta) -> Origin {
     }
 }
 
-/// When the trace was recorded; `None` where no clock says so, as in the model.
+/// The time of the recording; `None` without a clock for it, as in the model.
 fn recorded(meta: &Meta) -> Option<Recorded> {
     let began = meta.clock.first().filter(|clock| clock.realtime_ns > 0)?;
     let last = meta.clock.last().filter(|_| meta.clock.len() > 1);

@@ -22,7 +22,7 @@ const SORTED_BYTES: u64 = 56;
 const CONNECTION_BYTES: u64 = 2_000;
 /// The analysis of a connection, without the room of its records: measured 2,900 to 3,700.
 const ANALYSIS_BYTES: u64 = 3_300;
-/// What one more thread reserves: a heap of its own, as the C library aligns it, and a stack.
+/// The memory that one more thread reserves: a heap of its own, as the C library aligns it, and a stack.
 const THREAD_BYTES: u64 = (128 + 2) << 20;
 /// More threads would wait for the memory.
 const THREADS_MAX: usize = 8;
@@ -186,7 +186,7 @@ fn group_left(group: &Path) -> Option<u64> {
     Some(limit.saturating_sub(used.saturating_sub(files)))
 }
 
-/// What the machine can give without ending programs.
+/// The memory that the machine can give without ending programs.
 fn machine_room(meminfo: &str) -> Option<u64> {
     let kib = |name: &str| {
         let line = meminfo.lines().find_map(|line| line.strip_prefix(name))?;

@@ -1,21 +1,21 @@
-//! How a command ends, and the exit status for it.
+//! The end of a command, and its exit status.
 
 use std::process::ExitCode;
 
 use crate::failure::Failure;
 
-/// How a command ended without an error.
+/// The end of a command without an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// It did what it was asked to do.
+    /// The command did its work.
     Done,
     /// `--check` was given and there are findings, or recording does not work here.
     Found,
-    /// The recorded command failed so.
+    /// The recorded command failed with this status.
     OfCommand(u8),
 }
 
-/// The exit status of a program that ends so; a failure is said in one line.
+/// The exit status of a program with this end; a failure is printed in one line.
 pub fn exit_code(ended: Result<Outcome, Failure>) -> ExitCode {
     match ended {
         Ok(Outcome::Done) => ExitCode::SUCCESS,

@@ -1,4 +1,4 @@
-//! What a command writes: to a file that the user names, or to standard output.
+//! The output of a command: to a file that the user names, or to standard output.
 
 use std::io::{BufWriter, Write};
 use std::path::Path;

@@ -343,7 +343,7 @@ fn cannot_keep(from: &Path, to: &Path, error: &io::Error) -> Failure {
     ))
 }
 
-/// Removes a bundle and its folder, if they are there; the file by which it is known goes last.
+/// Removes a bundle and its folder, if they are there; the file that identifies it is last.
 fn remove_bundle(dir: &Path) -> Result<(), Failure> {
     let folder = match Folder::own(dir) {
         Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => return Ok(()),

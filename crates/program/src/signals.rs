@@ -1,7 +1,7 @@
 //! Signals that ask the program to stop: SIGINT, SIGTERM and SIGHUP.
 //!
 //! The first of them ends a recording or a server in order. A second SIGINT or SIGTERM ends the process
-//! at once with status 130. When a terminal goes, the kernel sends SIGHUP and the shell sends another:
+//! at once with status 130. When a terminal closes, the kernel sends SIGHUP and the shell sends another:
 //! further ones change nothing. Where SIGHUP is ignored, as below `nohup`, it stays ignored.
 
 use std::fs;

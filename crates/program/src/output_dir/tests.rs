@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Writes an empty bundle that says `host` into `dir`.
+/// Writes an empty bundle of the host `host` into `dir`.
 fn write(dir: &Path, host: &str) -> Result<(), Failure> {
     let meta = Meta { host: host.to_owned(), ..Meta::default() };
     let (writer, _lock) = OutputDir::find(dir, &[])?.create(meta.clone())?;
@@ -107,7 +107,7 @@ fn files_of_ones_own_beside_are_not_vouched_for() {
     }
 }
 
-/// Such a bundle is known by its other files; what a full disk leaves, by being empty.
+/// Such a bundle is identified by its other files; the rest from a full disk, by being empty.
 #[test]
 fn a_bundle_whose_records_are_damaged_or_empty_still_gives_way() {
     let root = tempfile::tempdir().unwrap();
@@ -320,7 +320,7 @@ fn root_a_folder_of_another_user_does_not_give_way() {
     write(&dir, "second").unwrap();
     std::os::unix::fs::chown(&old, Some(65_534), None).unwrap();
     assert_eq!(refusal(&dir, &[]), format!("t.old: {owned}"));
-    // Nor what a link of theirs names.
+    // Nor the target of a link of theirs.
     std::os::unix::fs::symlink(&dir, &link).unwrap();
     std::os::unix::fs::lchown(&link, Some(65_534), None).unwrap();
     assert_eq!(
