@@ -1,7 +1,7 @@
 //! AAL3/4 reassembly as a state machine: any cells at any times, most of them with a right CRC and
 //! few names, so that they meet. Memory stays bounded and every cell is accounted for.
 //!
-//! The input is a row of steps of 51 octets: 2 of time, 1 of how, 48 of cell. Corpus: none needed.
+//! The input is a row of steps of 51 octets: 2 of time, 1 of kind, 48 of cell. Corpus: none needed.
 
 #![no_main]
 

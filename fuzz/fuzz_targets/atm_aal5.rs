@@ -1,7 +1,7 @@
 //! AAL5 reassembly as a state machine: any cells at any times on few channels, and whole messages
-//! among them, of which those that no other cell came between must be delivered.
+//! among them; each message without another cell in between must be delivered.
 //!
-//! The input is a row of steps: 1 octet of how, 1 of time, then 48 octets of cell or 1 of message
+//! The input is a row of steps: 1 octet of kind, 1 of time, then 48 octets of cell or 1 of message
 //! length. Corpus: none needed.
 
 #![no_main]
@@ -54,8 +54,8 @@ fuzz_target!(|octets: &[u8]| {
     assert_eq!(end.open_messages(), 0);
 });
 
-/// Sends a message twice: whatever the first met, it ended with its last cell, and the second must
-/// come through where there is room. Returns how many messages came and how many were given up.
+/// Sends a message twice: the first, with any result, ended with its last cell, and the second must
+/// be delivered where there is room. Returns the numbers of messages delivered and given up.
 fn send(end: &mut Reassembler, now_ns: u64, channel: Channel, payload: &[u8]) -> (u64, u64) {
     let header = Header::of_channel(channel);
     let segmentation = Segmentation::new(&Frame::of_payload(payload), &header);

@@ -1,4 +1,4 @@
-//! Any octets as cell, header, SAR-PDU, AAL3/4 frame, AAL5 frame and queue words; what is accepted
+//! Any octets as cell, header, SAR-PDU, AAL3/4 frame, AAL5 frame and queue words; accepted input
 //! survives being written and read again. Corpus: `crates/atm/tests/vectors/`.
 
 #![no_main]

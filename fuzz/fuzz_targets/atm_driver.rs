@@ -1,7 +1,7 @@
-//! Two hosts with the driver and a fibre that loses cells and flips a bit here and there: what is
-//! delivered is what was sent, once.
+//! Two hosts with the driver and a fibre that loses cells and flips a bit here and there: each
+//! delivered message is a sent one, once.
 //!
-//! The input is a row of messages of 4 octets: 2 of length, 2 of which cell meets what. Corpus: none
+//! The input is a row of messages of 4 octets: 2 of length, 2 of cell and damage. Corpus: none
 //! needed.
 
 #![no_main]
@@ -56,7 +56,7 @@ fn message(id: usize, length: usize) -> Vec<u8> {
     (0..length).map(|at| (at * 3 + id) as u8).collect()
 }
 
-/// Carries all cells over. `damage` says whether the cell at `at` is lost (1), or has one bit of its
+/// Carries all cells over. `damage` decides whether the cell at `at` is lost (1), or has one bit of its
 /// header (2) or payload (3) flipped.
 fn carry(from: &mut CountingHost, to: &mut CountingHost, at: u8, damage: u8) {
     let mut carried = 0;

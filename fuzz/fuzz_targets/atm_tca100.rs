@@ -1,7 +1,7 @@
 //! The TCA-100 as a state machine: any accesses and arrivals at any times. Queues stay within their
 //! sizes, nothing panics, and a card that is switched on again sends and receives a whole cell.
 //!
-//! The input is a row of steps of 10 octets: how, time, offset and word. Corpus: none needed.
+//! The input is a row of steps of 10 octets: kind, time, offset and word. Corpus: none needed.
 
 #![no_main]
 
@@ -45,7 +45,7 @@ fuzz_target!(|octets: &[u8]| {
         }
         assert!(card.transmit_words(now_ns) <= TRANSMIT_WORDS);
         let count = card.read_word(now_ns, Register::ReceiveCount.offset()).expect("a register");
-        // 292 whole cells, or one of which six words have been read and 292 after it.
+        // 292 whole cells, or one with six words already read and 292 after it.
         assert!(count.word <= 293);
         let _ = (card.next_event_ns(), card.is_interrupting(now_ns));
     }
@@ -54,7 +54,7 @@ fuzz_target!(|octets: &[u8]| {
     }
 });
 
-/// A reset brings the card back from whatever it was in.
+/// A reset restores the card from any state.
 fn check_after_reset(card: &mut Tca100, now_ns: u64) {
     card.set_carrier(now_ns, true);
     for word in [control::RECEIVE_RESET | control::TRANSMIT_RESET, 0xc0] {
@@ -69,7 +69,7 @@ fn check_after_reset(card: &mut Tca100, now_ns: u64) {
     for (at, word) in order.into_iter().zip(of_cell(&cell)) {
         card.write_word(now_ns, TRANSMIT_QUEUE + at, word).expect("an empty queue");
     }
-    // A cell may still have held the line, whose time is over long before a second has passed.
+    // A cell may still have held the line; its time is over long before a second has passed.
     let line = card.take_sent(now_ns + 1_000_000_000).expect("a cell");
     assert_eq!(line.cell(), Some(cell));
     card.receive(line.at_ns, line.octets());

@@ -1,5 +1,5 @@
 //! A list of headers, right and wrong, into the parts that order messages and detect collisions.
-//! What is kept stays bounded, and nothing is delivered twice or out of order.
+//! The memory stays bounded, and nothing is delivered twice or out of order.
 
 #![no_main]
 

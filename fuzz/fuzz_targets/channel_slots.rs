@@ -1,5 +1,5 @@
 //! A list of operations on both halves of the slots: messages, and words that a hostile peer writes.
-//! Without such words all messages come whole and in order; with them, every message fits its slot.
+//! Without such words all messages arrive whole and in order; with them, every message fits its slot.
 
 #![no_main]
 

@@ -1,5 +1,5 @@
-//! Any octets as a segment of packets between two proxies: what comes out is never more than what
-//! went in, and is packed into the same octets again.
+//! Any octets as a segment of packets between two proxies: the output is never longer than the
+//! input, and is packed into the same octets again.
 
 #![no_main]
 

@@ -1,5 +1,5 @@
 //! Any octets as a stream of records, each decoded as a message. The first octet cuts the stream
-//! into pieces, which must not change what comes out.
+//! into pieces, which must not change the result.
 
 #![no_main]
 

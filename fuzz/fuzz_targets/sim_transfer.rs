@@ -1,5 +1,5 @@
 //! Any personality, machine, faults and sizes: a transfer delivers every byte in order or one of
-//! its programs hears an error, and no host goes on without end.
+//! its programs gets an error, and no host continues without end.
 
 #![no_main]
 
@@ -15,8 +15,8 @@ use sockscope_stack::Personality;
 const CLIENT: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 const SERVER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 const MACHINES: [&str; 4] = ["instant", "vax-11-750", "sparcstation-1", "sparcstation-2"];
-/// Far longer than the longest transfer needs over the worst line, where each of its 1,024 segments
-/// may wait for several time-outs of up to 64 s, or than a connection goes on without an answer.
+/// Far longer than a connection lasts without an answer, and than the longest transfer over the worst line:
+/// each of its 1,024 segments may wait there for several time-outs of up to 64 s.
 const LIMIT_NS: u64 = 200_000_000_000_000;
 /// Writes of up to 8 KiB at most.
 const WRITES_MAX: u64 = 32;
@@ -33,7 +33,7 @@ fuzz_target!(|input: ([u8; 10], u16, u8, u16)| {
     };
     let personality = Personality::ALL[usize::from(a) % Personality::ALL.len()].clone();
     let machine = Machine::by_name(MACHINES[usize::from(b) % MACHINES.len()]).expect("a machine");
-    // Every segment fits when packets are damaged: one bit a packet is what a checksum surely finds,
+    // Every segment fits when packets are damaged: a checksum surely finds one damaged bit a packet,
     // and a segment in fragments could have several.
     let line_mtu = if bad > 0 { 1500 } else { 296 };
     let host = |name, address| {

@@ -1,6 +1,6 @@
 //! Any frames to a host of any personality that listens, has a connection half made and receives
 //! datagrams. The first byte picks personality and link, and whether lengths, the destination and
-//! checksums are put right, without which little gets past IP; then come frames, each behind its
+//! checksums are put right, without which little passes IP; then frames follow, each behind its
 //! length.
 
 #![no_main]
@@ -98,7 +98,7 @@ impl Host {
         stack.bind(datagrams, (any, 9), meter).expect("a free port");
         let client = stack.socket(Protocol::Tcp, meter).expect("a socket");
         let mut call = ConnectCall::new(client, (PEER, 7));
-        // It sleeps until an answer comes, which is up to the fuzzer.
+        // It sleeps until an answer arrives, which is up to the fuzzer.
         let _ = call.step(stack, meter);
         self.settle();
     }
@@ -124,7 +124,7 @@ impl Host {
         self.settle();
     }
 
-    /// What the host sends goes nowhere.
+    /// Drops the packets that the host sends.
     fn settle(&mut self) {
         let mut effects = Vec::new();
         self.meter.take_effects(&mut effects);

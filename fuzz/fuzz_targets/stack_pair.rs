@@ -1,8 +1,8 @@
 //! Two hosts with one TCP connection, and a list of operations: calls at either end, beats of the
-//! timers, frames that arrive, get lost, come twice, late or damaged.
+//! timers, frames that arrive, get lost, are doubled, late or damaged.
 //!
-//! The first byte picks the personality, then each operation takes two: what, and how much. What is
-//! read must be what was written, in order; once both ends are closed and the wire is good again, no
+//! The first byte picks the personality, then each operation takes two: kind and amount. The bytes
+//! read must be the bytes written, in order; once both ends are closed and the wire is good again, no
 //! connection and no mbuf is left.
 
 #![no_main]

@@ -1,4 +1,4 @@
-//! Any bytes as a `meta.json`; what is accepted survives being written and read again.
+//! Any bytes as a `meta.json`; accepted input survives being written and read again.
 //! Corpus: `tests/bundles/*/*/meta.json`.
 
 #![no_main]

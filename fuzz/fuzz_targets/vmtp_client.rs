@@ -1,7 +1,7 @@
-//! A client's engine under a list of operations: calls begin, packets of any header come, time passes.
+//! A client's engine under a list of operations: calls begin, packets of any header arrive, time passes.
 //! It never panics, ends what it began, and sends no packet that does not decode.
 //!
-//! An operation is 12 octets: one says which, the others are its fields. Corpus: none needed.
+//! An operation is 12 octets: the first selects it, the others are its fields. Corpus: none needed.
 
 #![no_main]
 
@@ -29,7 +29,7 @@ fuzz_target!(|octets: &[u8]| {
         }
         ended += ends(&mut client);
     }
-    // With nobody there any more, what is under way ends.
+    // Without a peer, all operations in progress end.
     for _ in 0..10_000 {
         let Some(due_ns) = client.poll_timeout() else { break };
         now_ns = now_ns.max(due_ns);
@@ -64,7 +64,7 @@ fn start(client: &mut Client<u8>, now_ns: u64, fields: &[u8; 12]) -> bool {
     client.start(now_ns, server, 0, request, options).is_ok()
 }
 
-/// A packet whose header these fields choose, near what the client could expect.
+/// A packet with these header fields, near the client's expectations.
 fn hostile(fields: &[u8; 12]) -> Vec<u8> {
     let word = |at: usize| {
         u32::from_be_bytes([fields[at], fields[at + 1], fields[at + 2], fields[at + 3]])

@@ -7,7 +7,7 @@ use sockscope_vmtp::wire::Entity;
 
 fuzz_target!(|octets: &[u8]| {
     if let Some(entity) = octets.first_chunk().map(|octets| Entity(u64::from_be_bytes(*octets))) {
-        // Nobody is called 0.
+        // No entity has the name 0.
         assert_eq!(entity.to_string().parse().ok(), Some(entity).filter(|entity| entity.0 != 0));
         assert_eq!(entity.host_group().is_some(), entity.is_group());
         assert!(entity.host_group().is_none_or(|group| group.is_multicast()));

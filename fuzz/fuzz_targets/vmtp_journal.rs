@@ -1,6 +1,6 @@
 //! The journal of a store. Any octets as one; then the same octets, cut into records, make a journal
-//! that is damaged: what is read from it is what stood before the damage, and nothing else. What a
-//! store knows from a journal is all that the next one needs.
+//! that is damaged: reading it returns the records before the damage, and nothing else. The state of
+//! a store from a journal is all that the next one needs.
 
 #![no_main]
 
@@ -22,7 +22,7 @@ fuzz_target!(|octets: &[u8]| {
     let written = split(rest, 1 + usize::from(records % 16));
     damage(&written, usize::from(records / 16), usize::from(place) << 4 | usize::from(cut), flip);
     for payload in &written {
-        // A refusal is kept without what it refused: written once more, nothing changes any more.
+        // A refusal is kept without the refused request: written once more, nothing changes any more.
         let Some(first) = again(payload) else { continue };
         assert!(first.len() <= payload.len());
         assert_eq!(again(&first), Some(first));

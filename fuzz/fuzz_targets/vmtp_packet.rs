@@ -1,5 +1,5 @@
-//! Octets into the packet decoder and what reads its fields; what is a packet is written again and
-//! read alike. A store's asks are read from the same octets.
+//! Octets into the packet decoder and the readers of its fields; each packet is written again and
+//! read alike. A store's requests are read from the same octets.
 //!
 //! Corpus: the packets of `crates/vmtp/tests/vectors`.
 

@@ -1,5 +1,5 @@
 //! Both engines under a list of operations: clients call, the network loses, doubles, reorders and
-//! damages packets, hostile ones come, the application answers late, time passes. Each request reaches
+//! damages packets, hostile ones arrive, the application answers late, time passes. Each request reaches
 //! the application at most once, a Response answers its request, and all records go in the end.
 //!
 //! An operation is 4 octets. Corpus: none needed.
@@ -17,7 +17,7 @@ const CLIENTS: usize = 3;
 const SERVER: Entity = Entity(0x0000_004d_7f00_0001);
 /// Address of the server; clients have their numbers.
 const TO: usize = CLIENTS;
-/// How long a packet lives.
+/// Lifetime of a packet.
 const LIFETIME_NS: u64 = 5_000_000_000;
 
 struct Net {
@@ -29,7 +29,7 @@ struct Net {
     seen: BTreeSet<Token>,
 }
 
-/// A packet on its way.
+/// A packet in transit.
 #[derive(Clone)]
 struct Flying {
     from: usize,
@@ -55,7 +55,7 @@ fuzz_target!(|octets: &[u8]| {
         net.operate(*operation);
         net.settle();
     }
-    // Everything that was kept is forgotten when nobody asks any more.
+    // Everything that was kept is forgotten when no client asks any more.
     net.wire.clear();
     for _ in 0..100_000 {
         let Some(due_ns) = net.server.poll_timeout().filter(|_| net.server.clients() > 0) else {

@@ -23,10 +23,10 @@ const OPERATIONS_MAX: usize = 64;
 const PAGES: u8 = 3;
 const NAMES: [&str; 3] = ["a", "b", "c"];
 
-/// What a client is answered: number or version of a change.
+/// The answer to a client: number or version of a change.
 type Outcome = Result<Answer, Refusal>;
 
-/// What a store is at one moment.
+/// The state of a store at one moment.
 #[derive(Debug, Clone, Default, PartialEq)]
 struct State {
     files: Vec<Content>,
@@ -135,12 +135,12 @@ impl Pair {
         state.sessions.insert(number, session);
         self.clients[client] = (number, None);
         self.states.push(state);
-        // What waits is answered after a commit.
+        // A waiting request is answered after a commit.
         self.commit();
     }
 
     fn change(&mut self, client: usize, operation: Operation) {
-        // Numbers only grow, whoever asks.
+        // Numbers only grow, for all clients together.
         self.sequence += 1;
         let request =
             StoreRequest { session: self.clients[client].0, sequence: self.sequence, operation };
@@ -156,7 +156,7 @@ impl Pair {
         let expected = state.change(client, &request);
         assert_eq!(reply.answer, expected, "{request:?}");
         self.states.push(state);
-        // What was refused leaves no mark on a file by which a lost moment could be told.
+        // A refusal leaves no mark on a file that could show a lost moment.
         if reply.waits || reply.answer.is_err() {
             self.commit();
         }
@@ -194,8 +194,8 @@ impl Pair {
         self.journal_bytes = self.journal().len() as u64;
     }
 
-    /// Kills the store; the system loses `lost` octets of what nobody was told is durable, and damages
-    /// one that is left. What is there then is what was there at one moment.
+    /// Kills the store; the system loses `lost` of the octets without a report that they are durable, and damages
+    /// one that is left. The remaining state is that of one moment.
     fn kill(&mut self, lost: u16, flip: u8) {
         self.store = None;
         let mut journal = self.journal();
@@ -246,7 +246,7 @@ impl Pair {
 }
 
 impl State {
-    /// What a change does and is answered, the first time and later.
+    /// Applies a change and returns its answer, the first time and later.
     fn change(&mut self, client: usize, request: &StoreRequest) -> Outcome {
         let StoreRequest { session, sequence, ref operation } = *request;
         let known = self.sessions.get(&session).filter(|known| known.client == client);
