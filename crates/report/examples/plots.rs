@@ -121,7 +121,7 @@ fn behind_a_token_bucket(loss: &LossInterval) -> ConnectionStore {
     for number in 0..SEGMENTS {
         let offset = number * SEGMENT;
         let leaves_ns = START_NS + MS + number * PER_SEGMENT_NS;
-        // Slow start doubles what is queued; later each departure lets one segment in.
+        // Slow start doubles the queued segments; later each departure lets one segment in.
         let ahead = QUEUE.min(8 + number / 2);
         let enters_ns = leaves_ns.saturating_sub(ahead * PER_SEGMENT_NS).max(START_NS + 10 * US);
         let enters_ns = enters_ns + trace.jitter(200 * US);
@@ -238,7 +238,7 @@ impl Trace {
         self.put(direction, Point::ReceiveDequeue, pass);
     }
 
-    /// A segment that meets no queue, from point 2 to point 7; says when it is there.
+    /// A segment that meets no queue, from point 2 to point 7; returns the time of its arrival.
     fn segment(
         &mut self,
         at_ns: u64,

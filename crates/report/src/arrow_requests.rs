@@ -1,6 +1,6 @@
 //! The table `requests` as an Arrow IPC file: one row for each request, by connection and the time asked.
 //!
-//! Columns and rows are those of the CSV of requests. What is unknown is null. Columns in a unit have it in the
+//! Columns and rows are those of the CSV of requests. Unknown values are null. Columns in a unit have it in the
 //! metadata of their field, by the key [`UNIT`].
 
 use std::collections::HashMap;
@@ -16,8 +16,8 @@ use sockscope_record::Side;
 
 use crate::{Format, Report, ReportError};
 
-/// Name and version of the table, in the metadata of the schema by the key `schema`. The version goes up when a
-/// column changes its meaning or goes away, not when one is added.
+/// Name and version of the table, in the metadata of the schema by the key `schema`. The version increases when a
+/// column changes its meaning or is removed, not when one is added.
 const SCHEMA: &str = "sockscope.requests/1";
 
 /// Key of a unit in the metadata of a field.
@@ -82,7 +82,7 @@ impl Column {
     }
 }
 
-/// The columns in their order: name, builder, its type, whether it has nulls, its unit, and how a row gets there.
+/// The columns in their order: name, builder, its type, whether it has nulls, its unit, and the code for a row.
 macro_rules! columns {
     ($($name:ident: $builder:ident $of:ident $nulls:literal $unit:expr,
        |$column:ident, $one:ident, $request:ident| $append:expr;)*) => {
@@ -240,7 +240,7 @@ mod tests {
         }
     }
 
-    /// Also requests of which little is known.
+    /// Also requests with few known values.
     fn calls() -> Analysis {
         let mut analysis = slow_calls();
         let requests = &mut analysis.connections[0].requests.list;

@@ -1,6 +1,6 @@
 //! CSV (RFC 4180), tidy: one row per flow and stage, then one per flow and part of the ledger.
 //!
-//! Base units; what is unknown or does not apply is empty. A ledger row's stage is `ledger.` and
+//! Base units; a value that is unknown or does not apply is empty. A ledger row's stage is `ledger.` and
 //! the part's name, as `ledger.send_queue.nagle`. Columns are described in
 //! docs/reference/report.md.
 
@@ -60,7 +60,7 @@ impl Format for Csv {
     }
 }
 
-/// What all rows of a flow start with. No field needs quotes: addresses and names have neither
+/// The first fields of all rows of a flow. No field needs quotes: addresses and names have neither
 /// commas nor quotes nor line ends.
 fn flow_key(analysis: &ConnectionAnalysis, flow: &FlowAnalysis) -> String {
     let connection = &analysis.connection;

@@ -1,6 +1,6 @@
 //! CSV (RFC 4180) of all requests: one row each, by connection and the time asked.
 //!
-//! Base units; what is unknown is empty. Columns are described in docs/reference/report.md.
+//! Base units; unknown values are empty. Columns are described in docs/reference/report.md.
 
 use std::io::{self, Write};
 
@@ -58,7 +58,7 @@ impl Format for CsvRequests {
     }
 }
 
-/// What all rows of a connection start with. No field needs quotes: addresses and names have neither commas nor
+/// The first fields of all rows of a connection. No field needs quotes: addresses and names have neither commas nor
 /// quotes nor line ends.
 fn key(analysis: &ConnectionAnalysis) -> String {
     let (connection, requests) = (&analysis.connection, &analysis.requests);

@@ -1,4 +1,4 @@
-//! Which part of a trace is shown: connections by what they are, and an interval of time.
+//! The part of a trace that is shown: connections by their properties, and an interval of time.
 //!
 //! Values of one kind are alternatives, and of different kinds all must match, as in a recording. Times count from
 //! the trace's first record. The connections are known before the analysis, except by finding and by exchange.
@@ -37,15 +37,15 @@ pub struct Filter {
 /// Why a filter leaves nothing.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FilterError {
-    /// No connection is what the filter asks for.
+    /// No connection matches the filter.
     #[error("no connection with {wanted}: the trace has {known}")]
     NoConnection {
         /// The part of the filter that none has.
         wanted: String,
-        /// What there is of that kind.
+        /// The values of that kind in the trace.
         known: String,
     },
-    /// No connection has all that the filter asks for, though each part of it matches one.
+    /// No connection has all values of the filter, though each part of it matches one.
     #[error("no connection with {wanted} at once")]
     NoneWithAll {
         /// The filter.
@@ -56,7 +56,7 @@ pub enum FilterError {
     NothingThen {
         /// The interval.
         wanted: String,
-        /// What has records then, with its verb.
+        /// The object with records then, with its verb.
         what: &'static str,
         /// Its first record.
         first_ns: u64,
@@ -79,7 +79,7 @@ pub enum FilterError {
         /// Those that there are.
         known: String,
     },
-    /// No connection has a request whose caller was seen.
+    /// No connection has a request with a recorded caller.
     #[error("the slowest cannot be found: no request was recognized")]
     NoRequest,
 }
@@ -90,7 +90,7 @@ impl Filter {
         *self == Self::default()
     }
 
-    /// Whether connections are chosen by what the analysis finds.
+    /// Whether the choice of connections needs results of the analysis.
     pub fn needs_analysis(&self) -> bool {
         self.slowest.is_some() || !self.findings.is_empty()
     }
@@ -121,16 +121,16 @@ impl Filter {
         Ok(self.from_ns.map_or(0, at)..=self.to_ns.map_or(u64::MAX, at))
     }
 
-    /// Whether the connection is one that is shown, by what is known before the analysis.
+    /// Whether the connection is one that is shown, by its facts before the analysis.
     pub fn admits(&self, connection: &Connection) -> bool {
         self.parts().iter().all(|part| part.admits(connection))
     }
 
-    /// The connections that are shown, by what is known before the analysis.
+    /// The connections that are shown, by their facts before the analysis.
     ///
     /// # Errors
     ///
-    /// When no connection is left of those that the trace has; what it has instead.
+    /// When no connection of the trace is left; with the values that it has instead.
     pub fn admitted(
         &self,
         connections: &[Connection],
@@ -251,7 +251,7 @@ impl Part<'_> {
         }
     }
 
-    /// What connections have of this kind, the most frequent first.
+    /// The connections' values of this kind, the most frequent first.
     fn known(self, connections: &[Connection]) -> String {
         let processes = || connections.iter().flat_map(|connection| &connection.processes);
         match self {
@@ -361,7 +361,7 @@ mod tests {
     use super::*;
     use crate::fixture;
 
-    /// Connections 1 to 40, of which every tenth has a slow reader. Their servers have port 8080.
+    /// Connections 1 to 40; every tenth has a slow reader. Their servers have port 8080.
     fn analysis() -> Analysis {
         let mut analysis = fixture::many(40);
         for (index, connection) in analysis.connections.iter_mut().enumerate() {

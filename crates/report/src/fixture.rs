@@ -110,7 +110,7 @@ pub(crate) fn empty() -> Analysis {
     Analysis { records: 0, start_ns: 0, ..analysis(Vec::new(), 0) }
 }
 
-/// `count` connections, of which every tenth has a slow reader.
+/// `count` connections; every tenth has a slow reader.
 pub(crate) fn many(count: u32) -> Analysis {
     let connections = (1..=count).map(|id| {
         let flows = [FlowId(2 * id), FlowId(2 * id + 1)];

@@ -28,7 +28,7 @@ use request_tree::BranchView;
 use trace::TraceView;
 use waits::WaitsView;
 
-/// The schema's name and version: goes up when a field changes its meaning or goes away, not when
+/// The schema's name and version: increases when a field changes its meaning or is removed, not when
 /// one is added.
 pub(crate) const SCHEMA: &str = "sockscope.report/2";
 

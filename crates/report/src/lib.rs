@@ -2,12 +2,12 @@
 //!
 //! Everything here is a pure function of an [`Analysis`] or of
 //! [`ConnectionStore`](sockscope_analysis::ConnectionStore)s, written to any [`io::Write`]: no
-//! clock, no file, no environment is read, and the same input gives the same bytes out. Whether
-//! to use colour and which characters the terminal can show is the caller's to find out and to
-//! say in [`Options`]; colour alone never carries a meaning.
+//! clock, no file, no environment is read, and the same input gives the same bytes out. The caller
+//! finds out whether to use colour and which characters the terminal can show, and sets both in
+//! [`Options`]; colour alone never carries a meaning.
 //!
 //! Text has human units with three significant digits. JSON, CSV and Arrow have base units: nanoseconds,
-//! bytes, shares of 1. What is unknown is `?` in text, `null` in JSON and Arrow, and empty in CSV.
+//! bytes, shares of 1. Unknown values are `?` in text, `null` in JSON and Arrow, and empty in CSV.
 
 mod arrow_requests;
 mod compare;
@@ -56,18 +56,18 @@ pub trait Format {
     fn write(&self, report: &Report<'_>, out: &mut dyn io::Write) -> Result<(), ReportError>;
 }
 
-/// What a format writes.
+/// The content of a report, for each format.
 #[derive(Debug, Clone, Copy)]
 pub struct Report<'a> {
-    /// Where the trace comes from.
+    /// The origin of the trace.
     pub origin: &'a Origin,
-    /// What the analysis found.
+    /// The results of the analysis.
     pub analysis: &'a Analysis,
-    /// What to write of it and how.
+    /// The parts to write and their form.
     pub options: &'a Options,
 }
 
-/// Where a trace comes from, for the header. `None` is printed as unknown.
+/// The origin of a trace, for the header. `None` is printed as unknown.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Origin {
     /// Version of the tool that recorded the trace, as `0.1.0`.
@@ -82,26 +82,26 @@ pub struct Origin {
     pub command: Option<String>,
     /// When it was recorded, and which sockets.
     pub recorded: Option<Recorded>,
-    /// How a command line of the shell names the trace: empty for the last one that was recorded. Text has commands on
+    /// The name of the trace in a command line of the shell: empty for the last one recorded. Text has commands on
     /// the trace only where it is there.
     pub argument: Option<String>,
 }
 
-/// When a trace was recorded.
+/// The time of a recording.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Recorded {
     /// The wall clock when the recording began.
     pub began: WallClock,
-    /// How long it went on, where that is known.
+    /// Its duration, where that is known.
     pub duration_ns: Option<u64>,
-    /// Which sockets were picked, as `port 6379`.
+    /// The picked sockets, as `port 6379`.
     pub pick: Option<String>,
 }
 
 /// The part of a trace that a report shows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shown {
-    /// What was asked for, see [`Filter::words`].
+    /// The words of the request, see [`Filter::words`].
     pub words: String,
     /// Connections of the whole trace.
     pub of_connections: u64,
@@ -109,7 +109,7 @@ pub struct Shown {
     pub is_cut: bool,
 }
 
-/// What to write and how.
+/// The parts to write and their form.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
     /// Text has everything. Otherwise it has the verdict, the totals and the connection of the verdict.
@@ -188,11 +188,11 @@ fn known_flows(runs: &[(FlowId, FlowId)]) -> String {
     }
 }
 
-/// Fails when `wanted` is not one of `flows`, which may come in any order.
+/// Fails when `wanted` is not one of `flows`, which may have any order.
 ///
 /// # Errors
 ///
-/// [`ReportError::NoSuchFlow`], which says what flows there are.
+/// [`ReportError::NoSuchFlow`], which lists the flows of the trace.
 pub fn check_flow(
     wanted: Option<FlowId>,
     flows: impl Iterator<Item = FlowId>,
@@ -245,7 +245,7 @@ impl<'a> Report<'a> {
         Some(format!("sockscope {name} {argument}").trim_end().to_owned())
     }
 
-    /// How its times are printed.
+    /// The form of its times.
     fn times(&self) -> Times {
         Times::new(self.analysis.start_ns, self.options.wall_clock)
     }
@@ -265,7 +265,7 @@ fn has_flow(connection: &ConnectionAnalysis, id: FlowId) -> bool {
 mod tests {
     use super::*;
 
-    /// What is said of flow 99 in a trace with these flows.
+    /// The error for flow 99 in a trace with these flows.
     fn said(flows: &[u32]) -> String {
         let flows = flows.iter().copied().map(FlowId);
         check_flow(Some(FlowId(99)), flows).expect_err("none of them is 99").to_string()

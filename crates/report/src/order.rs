@@ -1,4 +1,4 @@
-//! What matters most: connections by cost, findings summed over connections, time by place.
+//! The order by importance: connections by cost, findings summed over connections, time by place.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -25,8 +25,8 @@ pub(crate) struct FindingTotal<'a> {
 
 /// A finding is the verdict on a run when it costs at least one part in this many of the run's time.
 ///
-/// Less is below what two runs of the same program differ by on any machine, so that its cure could
-/// not be seen to help; and a trace of minutes always has a microsecond that some rule can explain.
+/// Less is below the difference between two runs of the same program on any machine, so that its cure
+/// could show no effect; and a trace of minutes always has a microsecond that some rule can explain.
 pub(crate) const VERDICT_SHARE_DIVISOR: u64 = 100;
 
 /// The connection of the verdict, then by the cost of findings, then by bytes; ties by id.
@@ -87,9 +87,9 @@ impl<'a> FindingTotal<'a> {
     }
 
     /// Whether it is the verdict, by [`VERDICT_SHARE_DIVISOR`]. The run's time is that in which bytes
-    /// were under way on the connection that it cost most, where that is less than `duration_ns`: a
-    /// recording that went on for an hour after the traffic makes no stall harmless. Datagrams that
-    /// nobody will read are no matter of time.
+    /// were in transit on the connection that it cost most, where that is less than `duration_ns`: a
+    /// recording that continued for an hour after the traffic makes no stall harmless. Datagrams that
+    /// no program will read are no matter of time.
     pub(crate) fn is_worth_a_verdict(&self, duration_ns: u64) -> bool {
         if self.id.is_failure() {
             return true;

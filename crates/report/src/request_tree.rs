@@ -1,4 +1,4 @@
-//! The slowest request that has others nested in it, as a tree: who waited for whom, and whose the time was.
+//! The slowest request that has others nested in it, as a tree: callers, answerers and their shares of the time.
 //!
 //! Requests to one server that are nested in one request are one branch. Times are nanoseconds, of a branch the sums.
 
@@ -23,31 +23,31 @@ pub(crate) struct Branch<'a> {
     pub count: u64,
     /// When the first one was asked.
     pub asked_ns: u64,
-    /// What the callers waited; of a caller that was not seen, the service.
+    /// The waits of the callers; without a record of the caller, the service.
     pub total_ns: u64,
-    /// `None` where the answering end of a request was not seen.
+    /// `None` without a record of a request's answering end.
     pub service: Option<ServiceTimes>,
-    /// Request and response in network and kernel, until they were read. `None` where one end was not seen. With the
+    /// Request and response in network and kernel, until they were read. `None` without a record of one end. With the
     /// service it adds up to the total.
     pub transit_ns: Option<u64>,
-    /// How it is known that they are nested; `None` of the first request.
+    /// The certainty that they are nested; `None` of the first request.
     pub certainty: Option<Certainty>,
     /// The branch with the longest time first.
     pub nested: Vec<Branch<'a>>,
 }
 
-/// Whose the time of a service was.
+/// The shares of a service's time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct ServiceTimes {
     /// The answerer's own.
     pub own_ns: u64,
     /// At least one nested request was open.
     pub nested_ns: u64,
-    /// The answerer waited, and it is unknown for which of its requests.
+    /// The answerer waited for one of its requests, but it is unknown for which one.
     pub shared_ns: u64,
 }
 
-/// What the caller waited, or else the service.
+/// The wait of the caller, or else the service.
 fn known_ns(request: &Request) -> Option<u64> {
     request.total_ns().or_else(|| request.service_ns())
 }

@@ -20,10 +20,10 @@ use line::Line;
 use merge::merged;
 pub use tcpdump::show_tcpdump;
 
-/// What [`show`] writes and how.
+/// The content of [`show`] and its form.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ShowOptions {
-    /// Only what concerns this flow; both flows of every connection when `None`.
+    /// Only events of this flow; both flows of every connection when `None`.
     pub flow: Option<FlowId>,
     /// Whether lines may contain terminal colours.
     pub color: bool,

@@ -1,6 +1,6 @@
-//! The report for people: verdict, path, ledger, findings, and what the figures are worth.
+//! The report for people: verdict, path, ledger, findings, and the reliability of the figures.
 //!
-//! Lines fit 80 columns, apart from texts of one word that do not.
+//! Lines fit 80 columns, except texts of one longer word.
 
 pub(crate) mod bar;
 mod calls;

@@ -13,14 +13,14 @@ pub struct WallClock {
 }
 
 impl WallClock {
-    /// The wall clock at another time of the trace's clock; 1970 for what lies before.
+    /// The wall clock at another time of the trace's clock; 1970 for earlier times.
     pub fn at(self, trace_ns: u64) -> u64 {
         let after = i128::from(trace_ns) - i128::from(self.trace_ns);
         u64::try_from(i128::from(self.realtime_ns) + after).unwrap_or_default()
     }
 }
 
-/// How times of a report are printed.
+/// The form of times in a report.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Times {
     start_ns: u64,
@@ -46,7 +46,7 @@ const NS_PER_US: u64 = 1_000;
 const US_PER_S: u64 = 1_000_000;
 
 impl Times {
-    /// The options of a command that leave what is between two times, as `--from 1.203412 --to 1.203413`.
+    /// The options of a command that select the time between two times, as `--from 1.203412 --to 1.203413`.
     pub(crate) fn window(self, from_ns: u64, to_ns: u64) -> String {
         let seconds = |us: u64| format!("{}.{:06}", us / US_PER_S, us % US_PER_S);
         let from_us = from_ns.saturating_sub(self.start_ns) / NS_PER_US;

@@ -1,8 +1,8 @@
-//! What several findings cost together, of one connection or of many.
+//! The cost of several findings together, of one connection or of many.
 //!
-//! Findings overlap: a proxy's two sides wait for one cause, eight connections stand in one queue. The sum of their
-//! costs can exceed the length of the trace, so the union of their times counts. Of some findings only the times are
-//! known between which they cost their own. Those add no more than their cost, and no more than these times.
+//! Findings overlap: a proxy's two sides wait for one cause, eight connections wait in one queue. The sum of their
+//! costs can exceed the length of the trace, so the union of their times counts. Some findings have only bounds of
+//! the times of their own cost. Those add no more than their cost, and no more than these times.
 
 use sockscope_analysis::Finding;
 

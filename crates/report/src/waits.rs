@@ -1,10 +1,10 @@
-//! What callers waited for, all connections together, and who had that time.
+//! The waits of callers, all connections together, and the shares of that time.
 //!
 //! The requests of all connections count, answered or not. Of each the answerer has its service, and the time in which
 //! the request lay unread while its reader did something else. The caller has its own pauses within a request, and
 //! the time in which the response lay unread. The rest is network and kernel, by place of the ledger. These parts add
 //! up to the sum of all waits. Where a program waits for requests of its own, the time is that of these requests, and
-//! counts there alone. How long anybody waited at all is the union of all waits.
+//! counts there alone. The time in which any caller waited is the union of all waits.
 
 use std::cmp::Reverse;
 
@@ -40,7 +40,7 @@ pub(crate) struct Waits<'a> {
     pub(crate) longest: Option<(&'a ConnectionAnalysis, &'a Request)>,
     median_ns: u64,
     duration_ns: u64,
-    /// Parts of `sum_ns`; what is left is unknown, as one end was not seen.
+    /// Parts of `sum_ns`; the rest is unknown, without a record of one end.
     answerer_ns: u64,
     caller_ns: u64,
     /// Of connections that did not open.
@@ -133,8 +133,8 @@ impl<'a> Waits<'a> {
     /// Whether callers waited little. No request was a long one then. And a usual one was fast, or all together are no
     /// longer than a long one, or fill less than 1 % of the trace.
     ///
-    /// A share of the time alone says nothing: a program that asks in a loop waits all of its time, however fast the
-    /// answers are.
+    /// A share of the time alone means nothing: a program that asks in a loop waits all of its time, with any speed
+    /// of the answers.
     pub(crate) fn is_little(&self) -> bool {
         let is_long = self.longest.is_some_and(|(_, request)| request.is_long());
         let is_rare = self.union_ns.saturating_mul(100) < self.duration_ns;
@@ -142,7 +142,7 @@ impl<'a> Waits<'a> {
         !is_long && (is_rare || is_short || self.median_ns <= Self::USUAL_NS_MAX)
     }
 
-    /// Whether callers waited long, and the answering programs had so much of the time in which anybody waited.
+    /// Whether callers waited long, and the answering programs had so much of the time in which any caller waited.
     pub(crate) fn is_answerers_time(&self, ns: u64) -> bool {
         let share_ns = |whole_ns: u64| match self.sum_ns {
             0 => 0,
@@ -151,7 +151,7 @@ impl<'a> Waits<'a> {
         !self.is_little() && share_ns(self.union_ns) >= u128::from(ns)
     }
 
-    /// Who had the time, in one sentence, and in another what became of the longest request.
+    /// The shares of the time, in one sentence, and in another the outcome of the longest request.
     pub(crate) fn words(&self, time: impl Fn(u64) -> String) -> String {
         let shares = self.shares([
             self.answerer_words(),
@@ -170,7 +170,7 @@ impl<'a> Waits<'a> {
         format!("no known cause; {all} went {shares}.{longest}")
     }
 
-    /// How long callers waited and who had the time, in as few words as that takes.
+    /// The waits of callers and the shares of that time, in as few words as possible.
     pub(crate) fn short_words(&self, time: impl Fn(u64) -> String) -> String {
         let answerer = self.answerer().map_or("the server", |process| &process.comm);
         let most = self.largest_place().map(|place| format!(" ({place})")).unwrap_or_default();
@@ -189,7 +189,7 @@ impl<'a> Waits<'a> {
         format!("{waited}{all}: {shares}")
     }
 
-    /// Who had the time.
+    /// The shares of the time.
     pub(crate) fn parts(&self) -> WaitParts {
         let known_ns = self.answerer_ns + self.caller_ns + self.way_ns + self.opening_ns;
         debug_assert!(known_ns <= self.sum_ns, "{known_ns} ns are known of {} ns", self.sum_ns);
@@ -215,7 +215,7 @@ impl<'a> Waits<'a> {
         said.collect::<Vec<_>>().join(", ")
     }
 
-    /// What to try, by who had most.
+    /// The next step, by the largest share.
     pub(crate) fn next(&self) -> String {
         let most_ns = self.answerer_ns.max(self.caller_ns).max(self.way_ns).max(self.opening_ns);
         if self.parts().unknown_ns >= most_ns {
@@ -322,7 +322,7 @@ fn nested_times<'a>(
     })
 }
 
-/// What callers waited for requests that were answered, and the part that was the answering programs' own time; of
+/// The waits of callers for requests that were answered, and the answering programs' own share of that time; of
 /// connections whose sides alternate.
 pub(crate) fn answered_ns(report: &Report<'_>) -> Option<(u64, u64)> {
     let sum = |of: fn(&ExchangeSummary) -> &Distribution| {
@@ -343,7 +343,7 @@ pub(crate) fn answered_ns(report: &Report<'_>) -> Option<(u64, u64)> {
     Some((waited_ns.saturating_sub(nested_ns), service_ns.saturating_sub(nested_ns)))
 }
 
-/// Nanoseconds of the requests and responses of one connection, by who had them.
+/// Nanoseconds of the requests and responses of one connection, by place.
 #[derive(Default)]
 struct Places {
     answerer_ns: u64,

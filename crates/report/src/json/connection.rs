@@ -1,4 +1,4 @@
-//! One connection: its ends, its flows, its exchanges and what is wrong with it.
+//! One connection: its ends, its flows, its exchanges and its findings.
 
 use serde::Serialize;
 use sockscope_analysis::{

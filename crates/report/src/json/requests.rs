@@ -55,7 +55,7 @@ impl RequestsView {
     }
 }
 
-/// How many requests ended in each way, in the order of [`RequestEnd::ALL`].
+/// Number of requests with each end, in the order of [`RequestEnd::ALL`].
 struct EndsView([u64; RequestEnd::ALL.len()]);
 
 impl Serialize for EndsView {

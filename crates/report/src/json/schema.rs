@@ -27,7 +27,7 @@ pub(super) fn parts(generator: &mut SchemaGenerator) -> Schema {
     object::<u64>(LedgerPart::ALL.iter().map(|part| part.name()), generator)
 }
 
-/// Counts of requests, by what became of them.
+/// Counts of requests, by their end.
 pub(super) fn request_ends(generator: &mut SchemaGenerator) -> Schema {
     object::<u64>(RequestEnd::ALL.iter().map(|end| end.name()), generator)
 }

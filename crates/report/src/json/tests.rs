@@ -1,4 +1,4 @@
-//! The contract, key by key: a key that goes away or moves fails here.
+//! The contract, key by key: a key that is removed or moved fails here.
 
 use std::collections::BTreeSet;
 

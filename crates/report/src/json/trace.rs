@@ -1,4 +1,4 @@
-//! The object `trace`: what was recorded, which records were missed, what the probes cost.
+//! The object `trace`: the recording, its missed records and the cost of the probes.
 
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};

@@ -1,4 +1,4 @@
-//! What callers waited for all requests together, and who had that time.
+//! The waits of callers for all requests together, and the shares of that time.
 
 use serde::Serialize;
 

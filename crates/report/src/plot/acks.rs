@@ -1,8 +1,8 @@
 //! The receive queue over time, and under it each acknowledgment of the data in it.
 //!
-//! An acknowledgment is drawn when the receiver made it (point 4 of the reverse flow; the first
-//! other point that was seen when that one was not). Four rows of different markers: riding on
-//! data, alone, late, and repeated. Late is 10 ms or more after its data entered the queue.
+//! An acknowledgment is drawn when the receiver made it (point 4 of the reverse flow, else the first
+//! other point with records). Four rows of different markers: riding on data, alone, late, and
+//! repeated. Late is 10 ms or more after its data entered the queue.
 
 use sockscope_analysis::{AckNews, Passage, acknowledgments};
 use sockscope_record::{Point, Stage};
@@ -17,14 +17,14 @@ use super::packet_trace::{is_crowded, one_per_column};
 use super::queue_length::draw_queue;
 use super::scene::{Scene, end_of};
 
-/// An acknowledgment this long after its data is late: twice what a busy receiver needs at most,
+/// An acknowledgment this long after its data is late: twice the longest time of a busy receiver,
 /// a quarter of the shortest delayed-ACK timer in use.
 const LATE_NS: u64 = 10_000_000;
 
 /// More marks than this are not tied to the queue's curve.
 const DROP_LINES_MAX: usize = 60;
 
-/// What an acknowledgment did; also its row, from the top.
+/// The effect of an acknowledgment; also its row, from the top.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum AckKind {
     /// Acknowledged new data, on a segment with data of its own.
@@ -158,7 +158,7 @@ fn row_value(kind: AckKind) -> f64 {
     AckKind::ALL.len() as f64 - kind as usize as f64 - 0.5
 }
 
-/// Every acknowledgment of the scene's flow that says something of its data, in time order.
+/// Every acknowledgment with news about the data of the scene's flow, in time order.
 fn acks(scene: &Scene<'_>) -> Vec<(u64, AckKind)> {
     let arrivals = scene.flow().at(Point::ReceiveEnqueue);
     let (mut arrived, mut next_arrival) = (0, 0);

@@ -1,4 +1,4 @@
-//! The page of a figure that shows one connection: its words and its time axes come from the scene.
+//! The page of a figure that shows one connection: its words and its time axes are from the scene.
 
 use sockscope_render::page::{Head, Key, Page, Panel};
 use sockscope_render::scale::Axis;

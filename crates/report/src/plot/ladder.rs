@@ -1,8 +1,8 @@
-//! What a time-sequence drawing shows: segments that left one end and arrived at the other, and the
-//! program's writes and reads.
+//! The content of a time-sequence drawing: segments that left one end and arrived at the other, and
+//! the program's writes and reads.
 //!
-//! A segment leaves at point 4 and arrives at point 5; where one of these was not seen, the nearest
-//! point that was seen serves. One that the kernel dropped behind it did not arrive. Times are nanoseconds of the trace's clock.
+//! A segment leaves at point 4 and arrives at point 5, or at the nearest points with records. One that the
+//! kernel dropped behind it did not arrive. Times are nanoseconds of the trace's clock.
 
 use std::collections::BTreeSet;
 
@@ -26,17 +26,17 @@ const LONG_GAP_RATIO: f64 = 4.0;
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Arrow {
     pub(super) from: Side,
-    /// `None`: only its arrival was seen.
+    /// `None`: only its arrival was recorded.
     pub(super) departed_ns: Option<u64>,
-    /// `None`: it was dropped, or the other end was not seen.
+    /// `None`: it was dropped, or the other end has no records.
     pub(super) arrived_ns: Option<u64>,
-    /// When it arrived at the host that dropped it, where only that was seen.
+    /// The time of its arrival at the host that dropped it, where only that was recorded.
     pub(super) dropped_ns: Option<u64>,
     pub(super) carries: Carries,
     pub(super) label: String,
 }
 
-/// What kind of segment it is.
+/// The kind of the segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Carries {
     Data,
@@ -44,7 +44,7 @@ pub(super) enum Carries {
     Nothing,
 }
 
-/// What a write put into the send queue at once, or a read by the program at one end.
+/// The bytes that a write put into the send queue at once, or a read by the program at one end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Act {
     pub(super) at_ns: u64,
@@ -60,7 +60,7 @@ pub(super) struct Ladder {
     pub(super) acts: Vec<Act>,
     /// False where no end saw any segment arrive, as in a capture on the wire.
     pub(super) sees_arrivals: bool,
-    /// Why this part, and what is left out.
+    /// The reason for this part, and the parts left out.
     pub(super) notes: Vec<String>,
 }
 
@@ -131,7 +131,7 @@ fn arriving(flow: &FlowStore) -> &[Passage] {
     first_seen(flow, &[Point::InputEnqueue, Point::InputDequeue, Point::ReceiveEnqueue])
 }
 
-/// Whether what [`leaving`] gives is seen at the sending end.
+/// Whether the departures of [`leaving`] have records of the sending end.
 fn is_departure_seen(flow: &FlowStore) -> bool {
     let points = [Point::InterfaceDequeue, Point::InterfaceEnqueue, Point::SendDequeue];
     points.into_iter().any(|point| !flow.at(point).is_empty())
@@ -158,8 +158,8 @@ fn departures<'a>(scene: &Scene<'a>) -> impl Iterator<Item = (Direction, &'a Pas
     })
 }
 
-/// The longest gap between departures while something written was not yet read; `None` when no gap
-/// stands out.
+/// The longest gap between departures while written bytes were not yet read; `None` when no gap
+/// is prominent.
 fn longest_gap(scene: &Scene<'_>) -> Option<Gap> {
     let mut pending = scene.store.flows.each_ref().map(Pending::new);
     let mut longest: Option<Gap> = None;
@@ -283,7 +283,7 @@ fn is_dropped(
 ) -> bool {
     let arrivals = arriving(flow);
     let later = arrivals.partition_point(|arrival| arrival.at_ns <= arrived_ns);
-    // The record of a drop does not tell acknowledgments apart: it is of the last one before it.
+    // The record of a drop does not distinguish acknowledgments: it is of the last one before it.
     let is_next = |other: &&Passage| match pass.len {
         0 => other.len == 0 && other.offset == pass.offset && other.tcp_flags == pass.tcp_flags,
         _ => brings(other, pass),
@@ -377,7 +377,7 @@ fn within(passes: &[Passage], from_ns: u64, to_ns: u64) -> impl Iterator<Item = 
     passes[start..].iter().take_while(move |pass| pass.at_ns <= to_ns)
 }
 
-/// One read for each call, at its last copy, where calls were seen returning: a kernel may record
+/// One read for each call, at its last copy, where returns of calls were recorded: a kernel may record
 /// each buffer that it copies out. Else one for each copy.
 fn reads(
     flow: &FlowStore,

@@ -1,9 +1,9 @@
 //! One direction's data in transit through the layers: a column for each of the eight points, from
-//! the writer at the left to the reader at the right, time downward. Where programs tell of layers of
+//! the writer at the left to the reader at the right, time downward. Where programs report layers of
 //! their own, two columns before the points and two behind them.
 //!
 //! Each line is one segment: it falls while its last byte waits in a layer. Times are drawn to
-//! scale but for gaps in which nothing happens, which are cut and labelled with their length.
+//! scale except for gaps without events, which are cut and labelled with their length.
 
 use std::ops::Range;
 
@@ -24,7 +24,7 @@ const SEGMENTS_MAX: usize = 40;
 const SIDE_PX: f64 = 92.0;
 /// Room above the first event, for the names of the layers in one row.
 const HEAD_PX: f64 = 58.0;
-/// Height of a column's head: its layer, what happens there and its point. Where heads stand in two rows,
+/// Height of a column's head: its layer, the event there and its point. Where heads form two rows,
 /// one row is this much higher.
 const HEAD_ROW_PX: f64 = 42.0;
 /// Least distance of two heads in a row.
@@ -45,7 +45,7 @@ const POINTS_END: usize = POINTS_AT + Point::ALL.len();
 /// Layers that may have a column: behind the points as many of the program's own as before them.
 const LAYER_COUNT: usize = POINTS_END + POINTS_AT;
 
-/// Every layer, and what happens there.
+/// Every layer, and the event there.
 const LAYERS: [(&str, &str); LAYER_COUNT] = [
     ("stub", "is called"),
     ("XDR", "done"),
@@ -102,8 +102,8 @@ pub(super) fn draw(scene: &Scene<'_>) -> String {
     page.finish()
 }
 
-/// The segments within the time shown, as TCP took them (else as the driver did), and how many more
-/// there are.
+/// The segments within the time shown, as TCP took them (else as the driver did), and the number of
+/// others.
 fn journeys(scene: &Scene<'_>) -> (Vec<Journey>, usize) {
     let flow = scene.flow();
     let points = [Point::SendDequeue, Point::InterfaceDequeue, Point::InputEnqueue];
@@ -147,7 +147,7 @@ fn shown_layers(journeys: &[Journey]) -> Range<usize> {
     from..last.map_or(POINTS_END, |last| last + 1)
 }
 
-/// Where the columns stand, and how high their heads.
+/// The places of the columns, and the heights of their heads.
 struct Columns {
     layers: Range<usize>,
     content: Rect,
@@ -182,7 +182,7 @@ impl Columns {
         (self.x(self.layers.start), self.x(self.layers.end - 1))
     }
 
-    /// How much higher than the lower row this layer's head is.
+    /// The height of this layer's head above the lower row.
     fn raised_px(&self, layer: usize) -> f64 {
         let is_raised = self.are_two_rows && (layer - self.layers.start) % 2 == 1;
         if is_raised { HEAD_ROW_PX } else { 0.0 }
@@ -247,7 +247,7 @@ fn cut_ns(times: &[u64]) -> u64 {
     gaps.sort_unstable();
     let (mut sum_ns, mut longest) = (0, u64::MAX);
     for (at, gap) in gaps.iter().enumerate() {
-        // The first gaps are kept whatever their share: some must be drawn.
+        // The first gaps are kept with any share: some must be drawn.
         if at >= 4
             && *gap as f64 > CUT_SHARE * (sum_ns + gap) as f64
             && *gap > gaps[at - 1].saturating_mul(4)

@@ -1,7 +1,7 @@
 //! The ledger over time: where the oldest unread byte was, a panel for each place.
 //!
-//! A bar is a pixel column. It is as tall as the share of the column's time that the byte was in the place, so that
-//! the bars of all places together fill a column.
+//! A bar is a pixel column. Its height is the share of the column's time in which the byte was in the place: the
+//! bars of all places together fill a column.
 
 use sockscope_analysis::{LedgerPart, LedgerSpan, ledger_spans};
 use sockscope_record::Protocol;
@@ -88,7 +88,7 @@ fn shown(scene: &Scene<'_>) -> Vec<LedgerSpan> {
     within.collect()
 }
 
-/// Where the pixel columns of a panel begin, and how many there are.
+/// The begin of a panel's pixel columns, and their number.
 fn columns(panel: &Panel) -> (f64, usize) {
     let scale = &panel.x.scale;
     let (left, right) = (scale.px(scale.low()), scale.px(scale.high()));

@@ -1,12 +1,11 @@
 //! Figures as SVG text.
 //!
-//! Each [`Figure`] looks at one direction of a connection over a span of time; [`draw_requests`] looks at all
-//! connections. Drawing is pure: the
-//! same store and options give the same text, with no clock, no file and no hash order. Figures of
-//! long traces keep to pixel resolution (an envelope of extremes for each pixel column, and the
-//! figure says so), so their size does not follow the number of records.
+//! Each [`Figure`] looks at one direction of a connection over a span of time; [`draw_requests`] looks at
+//! all connections. Drawing is pure: the same store and options give the same text, with no clock, no file
+//! and no hash order. Figures of long traces keep to pixel resolution (an envelope of extremes for each
+//! pixel column, with a note in the figure), so their size does not follow the number of records.
 //!
-//! What each figure shows and how to read it: `docs/reference/plots.md`.
+//! Content of each figure and the way to read it: `docs/reference/plots.md`.
 
 mod acks;
 mod curves;
@@ -38,7 +37,7 @@ use scene::Scene;
 
 /// Draws `figure` of one connection as an SVG document.
 ///
-/// Where the store holds nothing to draw, the figure says what was not seen. Fails only on options
+/// Where the store holds nothing to draw, the figure names the missing records. Fails only on options
 /// that no figure can be drawn with.
 pub fn draw(
     figure: Figure,

@@ -1,4 +1,4 @@
-//! Which figure to draw, of what and how large, and why one cannot be drawn.
+//! The figure to draw, its data and its size, and the reasons why one cannot be drawn.
 
 use std::str::FromStr;
 
@@ -13,7 +13,7 @@ pub enum Figure {
     PacketTrace,
     /// Bytes in the four queues over time.
     QueueLength,
-    /// What each run of bytes waited in the four queues, at the time of its entry.
+    /// The wait of each run of bytes in the four queues, at the time of its entry.
     QueueDelay,
     /// Histograms of the protocol's own time, sending (2 to 3) and receiving (6 to 7).
     ProtocolDelay,
@@ -48,7 +48,7 @@ named! {
 pub enum Picture {
     /// Of one flow.
     Flow(Figure),
-    /// How long the requests of all connections took.
+    /// The durations of the requests of all connections.
     Requests,
 }
 
@@ -87,7 +87,7 @@ impl FromStr for Picture {
     }
 }
 
-/// What to show of a connection, and how large.
+/// The part of a connection to show, and the size.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PlotOptions<'a> {
     /// The flow whose data is shown. `time-sequence` shows both.
@@ -109,11 +109,11 @@ pub struct PlotOptions<'a> {
     pub drop_reasons: &'a DropReasons,
     /// Findings of the connection, whose times are marked; [`draw_requests`](super::draw_requests) marks those of all.
     pub findings: &'a [Finding],
-    /// The title; `None`: what every figure of this kind has.
+    /// The title; `None`: that of every figure of this kind.
     pub title: Option<&'a str>,
-    /// Stands under the title, before who sends to whom.
+    /// Text under the title, before the sender and the receiver.
     pub about: Option<&'a str>,
-    /// Stands under the drawing, before what the figure itself has to note.
+    /// Lines under the drawing, before the figure's own notes.
     pub notes: &'a [String],
 }
 

@@ -108,7 +108,7 @@ pub(super) fn draw_bars(
     bar_count: usize,
 ) {
     let (area, zero_y) = (panel.area, panel.y.scale.px(0.0));
-    // Whatever happened is seen, however small.
+    // Every event is visible, however small.
     let top = |value: f64| panel.y.scale.px(value).min(zero_y - BAR_PX_MIN);
     let (mut full, mut pale) = (Path::default(), Path::default());
     if is_crowded(bar_count, area) {

@@ -1,6 +1,6 @@
 //! Queueing delay in the four queues: a bar at the time of entry, as tall as the wait.
 //!
-//! One bar stands for one run of bytes that entered together and left together.
+//! One bar is one run of bytes that entered together and left together.
 
 use sockscope_analysis::Residence;
 use sockscope_record::Stage;

@@ -1,4 +1,4 @@
-//! Bytes in the four queues over time: what has entered less what has left, as a step curve.
+//! Bytes in the four queues over time: the bytes that have entered less those that have left, as a step curve.
 
 use sockscope_record::Stage;
 use sockscope_render::page::{Key, Page, Sample};

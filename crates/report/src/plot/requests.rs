@@ -1,4 +1,4 @@
-//! How long each request took, over time and as a distribution, all connections together.
+//! Durations of requests, over time and as a distribution, all connections together.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! What a figure is drawn of: one connection, the direction looked at, and the time shown.
+//! The data of a figure: one connection, the direction looked at, and the time shown.
 //!
 //! Times are nanoseconds of the trace's clock; the figure counts them from its zero. Positions that
 //! would overflow 64 bits are held at the largest one, so hostile records draw oddly but draw.
@@ -180,7 +180,7 @@ fn record_count(store: &ConnectionStore) -> u64 {
     store.flows.iter().map(of_flow).sum::<usize>() as u64
 }
 
-/// What a point is called in a figure: `point 3`, with its name.
+/// The name of a point in a figure: `point 3`, with its description.
 pub(super) fn point_words(point: Point) -> String {
     let what = match point {
         Point::SendEnqueue => "application writes",

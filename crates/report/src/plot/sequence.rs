@@ -1,8 +1,8 @@
-//! Positions in the stream over time: what was sent, acknowledged, allowed and read.
+//! Positions in the stream over time: bytes sent, acknowledged, allowed and read.
 //!
-//! A vertical stroke is a segment at point 2, from its first to its last byte. Below it runs the
-//! line of what the sender knows to be acknowledged and of what was read; above it the edge of the
-//! window that the receiver offers. The room between stroke and edge is what could be sent.
+//! A vertical stroke is a segment at point 2, from its first to its last byte. Below it run the lines
+//! of the bytes that the sender knows to be acknowledged and of those read; above it the edge of the
+//! window that the receiver offers. The room between stroke and edge is the bytes that could be sent.
 
 use sockscope_analysis::Passage;
 use sockscope_record::{Point, Record, marks, tcp_flags};
@@ -89,8 +89,8 @@ impl Lines {
     }
 }
 
-/// The position that each arriving acknowledgment allows to be sent up to: what it acknowledges and
-/// the window behind that (RFC 9293 §3.3.1). Where none was seen arriving, what the sender noted of it.
+/// The position that each arriving acknowledgment allows to be sent up to: the acknowledged one and
+/// the window behind that (RFC 9293 §3.3.1). Without records of their arrival, the sender's notes of them.
 fn window_edge<'a>(scene: &Scene<'_>, acks: impl Iterator<Item = &'a Passage>) -> Vec<Step> {
     let edges: Vec<_> = acks.map(|pass| (pass.at_ns, pass.window_edge())).collect();
     if !edges.is_empty() {
@@ -103,7 +103,7 @@ fn window_edge<'a>(scene: &Scene<'_>, acks: impl Iterator<Item = &'a Passage>) -
     steps(scene, scene.flow().events.iter().filter_map(edge))
 }
 
-/// A curve that only rises: a lower position later says nothing new.
+/// A curve that only rises: a lower position later adds nothing.
 fn rising(scene: &Scene<'_>, positions: impl Iterator<Item = (u64, u64)>) -> Vec<Step> {
     let mut highest = 0;
     let raised = positions.map(|(at_ns, position)| {

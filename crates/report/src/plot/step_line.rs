@@ -31,7 +31,7 @@ pub(super) fn draw(
 }
 
 /// Draws `steps` as the length of a queue: the curve with the area under it, or if there are too
-/// many steps for the pixels, their mean over time within the pale range of what occurred.
+/// many steps for the pixels, their mean over time within the pale range of their values.
 pub(super) fn draw_length(scene: &Scene<'_>, page: &mut Page, panel: &Panel, steps: &[Step]) {
     let columns = columns_of(scene, panel, steps);
     if is_dense(steps, panel) {

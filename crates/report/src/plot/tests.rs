@@ -1,5 +1,5 @@
-//! Figures of small traces, written out as text: what is drawn, in which numbers, and that it is
-//! whole SVG whatever the records say.
+//! Figures of small traces, written out as text: their content, their numbers, and that any records
+//! give whole SVG.
 
 use insta::assert_snapshot;
 use proptest::prelude::*;
@@ -14,7 +14,7 @@ use super::{Figure, Picture, PlotError, PlotOptions, draw, draw_requests};
 
 /// A connection from lines of `time_us from point offset+len [ack N] [flags]`, `from` being `c` or
 /// `s`; `window` in place of a point is a send window, `returned` a read call that returned, `drop` a drop,
-/// `converted` and `taken`, with `since TIME_US`, what a layer of the program did before a write and behind a read.
+/// `converted` and `taken`, with `since TIME_US`, the work of a program's layer before a write and behind a read.
 fn trace(text: &str) -> ConnectionStore {
     let mut store = no_records();
     for line in text.split(" | ").filter(|line| !line.trim().is_empty()) {
@@ -105,7 +105,7 @@ fn drawn(figure: Figure, store: &ConnectionStore) -> String {
     draw(figure, store, &PlotOptions::default()).unwrap()
 }
 
-/// What is inside the first group of this name.
+/// The content of the first group of this name.
 fn group<'a>(svg: &'a str, name: &str) -> &'a str {
     let (_, rest) = svg.split_once(&format!("<g id=\"{name}\">")).expect("a group of this name");
     rest.split_once("</g>").unwrap().0
@@ -139,7 +139,7 @@ fn centred(svg: &str, size: Words) -> Vec<(f64, f64, &str)> {
         .collect()
 }
 
-/// Checks that tags nest, attributes are quoted and nothing stands outside the root.
+/// Checks that tags nest, attributes are quoted and nothing is outside the root.
 fn assert_well_formed(svg: &str) {
     let mut open = Vec::new();
     let mut rest = svg;
@@ -406,7 +406,7 @@ fn layers_show_what_the_program_does_above_its_socket() {
     assert_eq!(columns(&drawn(Figure::Layers, &trace(STALLED))), 0, "nobody told of such a layer");
 }
 
-/// Twelve columns have no room for their heads side by side: every other one stands higher.
+/// Twelve columns have no room for their heads side by side: every other one is higher.
 #[test]
 fn heads_of_layers_do_not_cover_each_other() {
     let called = "0 c converted 0+400 since 0 | 40090 c taken 0+400 since 40030";

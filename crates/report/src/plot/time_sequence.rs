@@ -14,7 +14,7 @@ use super::figure_page;
 use super::ladder::{Act, Arrow, Carries, Ladder};
 use super::scene::Scene;
 
-/// Room at each side for the time of an event and what the program did.
+/// Room at each side for the time of an event and the action of the program.
 const SIDE_PX: f64 = 182.0;
 /// Of that, the time.
 const TIME_PX: f64 = 74.0;
@@ -22,7 +22,7 @@ const TIME_PX: f64 = 74.0;
 const HEAD_PX: f64 = 62.0;
 /// Least distance of two texts below each other.
 const ROW_PX: f64 = 15.0;
-/// Least distance between two departures, whose labels stand over the arrows.
+/// Least distance between two departures, whose labels are over the arrows.
 const DEPARTURE_PX: f64 = 24.0;
 /// Height of a cut in the time line.
 const CUT_PX: f64 = 46.0;
@@ -113,7 +113,7 @@ pub(super) fn draw(scene: &Scene<'_>) -> String {
     page.finish()
 }
 
-/// Says so when a segment may be missing from the drawing.
+/// Notes on the page that a segment may be missing from the drawing.
 fn note_losses(scene: &Scene<'_>, page: &mut Page, events: &[Event]) {
     let Some((first, last)) = events.first().zip(events.last()) else { return };
     if scene.losses().any(|loss| loss.start_ns <= last.at_ns && loss.end_ns >= first.at_ns) {
@@ -149,7 +149,7 @@ fn events(ladder: &Ladder) -> Vec<Event> {
     events
 }
 
-/// Gives each event its height, from 0 on, and says where time is cut.
+/// Gives each event its height, from 0 on, and returns the cuts in time.
 fn place(events: &[Event]) -> (Vec<Placed>, Vec<Cut>) {
     let cut_ns = cut_ns(events);
     let (mut placed, mut cuts): (Vec<Placed>, Vec<Cut>) = (Vec::new(), Vec::new());
@@ -171,7 +171,7 @@ fn place(events: &[Event]) -> (Vec<Placed>, Vec<Cut>) {
     (placed, cuts)
 }
 
-/// How far `later` must stand below `earlier`, so that their texts do not touch.
+/// The least distance of `later` below `earlier`, so that their texts do not touch.
 fn distance_px(earlier: &Event, later: &Event) -> f64 {
     let is_departure = |event: &Event| matches!(event.what, What::Departure(_));
     let of_one_arrow = match (earlier.what, later.what) {
@@ -293,7 +293,7 @@ fn draw_ends(
 /// Two ends of a drawn line.
 type Line = ((f64, f64), (f64, f64));
 
-/// Draws an arrow and gives what of it a label may stand on.
+/// Draws an arrow and returns the part of it that a label may use.
 fn draw_arrow(
     page: &mut Page,
     ends: Ends,
@@ -312,7 +312,7 @@ fn draw_arrow(
         (Some(from_y), None) if !sees_arrivals => ((from_x, from_y), (to_x, from_y + 8.0)),
         // Three quarters of the way, and a cross where no record shows it further.
         (Some(from_y), None) => ((from_x, from_y), (from_x + (to_x - from_x) * 0.75, from_y + 8.0)),
-        // It arrived, and its end is not reached: no record says when it left.
+        // It arrived, and its end is not reached: no record has the time when it left.
         (None, Some(to_y)) if arrow.dropped_ns.is_some() => {
             let across = to_x - from_x;
             ((from_x + across * 0.25, to_y - 8.0), (from_x + across * 0.75, to_y))
@@ -349,7 +349,7 @@ fn free_place((from, to): Line, width: f64, labelled: &mut Vec<((f64, f64), f64)
     place
 }
 
-/// At the outer side of each line: the time of each event and, farther out, what the program did.
+/// At the outer side of each line: the time of each event and, farther out, the action of the program.
 fn draw_side_words(
     scene: &Scene<'_>,
     page: &mut Page,
@@ -379,7 +379,7 @@ fn draw_act(page: &mut Page, act: &Act, (x, y): (f64, f64), outward: f64, anchor
     shape.put(&mut mark, (x, y), 4.5);
     page.svg.path(&Ink::Program.drawn(shape.stroke()), &mark);
     let verb = if act.is_write { "write" } else { "read" };
-    // To the octet, as the segments: one more or less is what such a drawing is about.
+    // To the octet, as the segments: one more or less is the subject of such a drawing.
     let words = format!("{verb} {} B", grouped(&act.bytes.to_string()));
     let place = (x + (9.0 + TIME_PX) * outward, y + 4.0);
     page.svg.text(Words::Label.class(), anchor, place, &words);

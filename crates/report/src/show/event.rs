@@ -1,4 +1,4 @@
-//! What stands at the end of a line: the fields that the kind of the event gives a meaning to.
+//! The end of a line: the fields that the kind of the event gives a meaning to.
 
 use std::fmt::{Result, Write};
 

@@ -133,7 +133,7 @@ fn tone(kind: Kind) -> Tone {
     }
 }
 
-/// Which connections these are and what the columns mean.
+/// The connections shown and the meaning of the columns.
 pub(super) fn write_head(
     stores: &[&ConnectionStore],
     range_width: usize,

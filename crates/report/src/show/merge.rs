@@ -9,7 +9,7 @@ use sockscope_record::{FlowId, Kind, Loss, Point, Record, marks};
 /// Lists of a flow: one for each point, one for the events of no point.
 const CURSORS: usize = Point::ALL.len() + 1;
 
-/// One list and how far it has been read.
+/// One list and the rest that is not read yet.
 enum Cursor<'a> {
     Passes { flow: FlowId, point: Point, rest: &'a [Passage] },
     Events { rest: &'a [Record] },
@@ -43,8 +43,8 @@ impl Cursor<'_> {
 }
 
 /// Place among the events of a flow at the same time: the order in which they follow from each
-/// other. A write call enqueues, a thread is woken and runs before it reads; other events beside the
-/// points come last.
+/// other. A write call enqueues, a thread is woken and runs before it reads; events without a point
+/// are last.
 fn rank(kind: Kind) -> u8 {
     const BEFORE_READ: u8 = Kind::ReceiveDequeue as u8;
     match (kind, kind.point()) {

@@ -1,4 +1,4 @@
-//! Packets alone, in the form that tcpdump had around 1990: what crossed the wire and nothing else.
+//! Packets alone, in the form of tcpdump around 1990: the packets on the wire and nothing else.
 //!
 //! One line a packet as it left (point 4), times in seconds since the first one. Sequence numbers
 //! are positions plus 1: 1 is the number of the SYN and of the first byte, as in traces that count
@@ -15,8 +15,8 @@ use crate::{ReportError, check_flow};
 
 /// Writes every packet of `stores`, or of the connection of `flow`, in time order.
 ///
-/// A packet is shown where the driver took it (point 4) or, if that was not seen in its direction
-/// at all, where it arrived (point 5). Hand it a buffered writer.
+/// A packet is shown where the driver took it (point 4) or, if its direction has no record of that,
+/// where it arrived (point 5). Hand it a buffered writer.
 ///
 /// # Errors
 ///
@@ -88,7 +88,7 @@ impl Packet<'_> {
         writeln!(out, "{again}")
     }
 
-    /// The segment size that a SYN announces, where the trace tells it.
+    /// The segment size that a SYN announces, where the trace has it.
     fn announced_bytes(&self) -> Option<u32> {
         if self.pass.tcp_flags & tcp_flags::SYN == 0 {
             return None;

@@ -22,7 +22,7 @@ const SHOWN_MIN: u64 = 10;
 /// Letter, colour and meaning of a place.
 type Look = (char, Tone, &'static str);
 
-/// Time in one place, or what is printed of several.
+/// Time in one place, or in several that are printed together.
 pub(crate) struct Part {
     name: String,
     look: Look,
@@ -44,8 +44,8 @@ pub(crate) fn write_ledger(ledger: &Ledger, is_udp: bool, page: &mut Page<'_>) -
     legend(&parts, INDENT, page)
 }
 
-/// Where a mean byte spent its time, in path order: its delay in each stage, that between its drop and its retransmission, and as
-/// unknown what is left of the total, for which a stage was not seen. None when the total is unknown.
+/// Shares of an average byte's time, in path order: its delay in each stage, that between its drop and its
+/// retransmission, and as unknown the rest, of a stage without records. None when the total is unknown.
 pub(crate) fn of_delays(
     stages: &[StageAnalysis],
     dropped_ns: Option<f64>,
@@ -107,7 +107,7 @@ fn shared_out(parts: Vec<(&'static str, Look, u64)>) -> Vec<Part> {
 pub(crate) fn bar(parts: &[Part], width: usize, page: &Page<'_>) -> String {
     let (open, close) = page.style.glyphs().bar;
     let inside = (width - 2) as u64;
-    // Room for one cell each first: what has a line in the legend is to be seen in the bar.
+    // Room for one cell each first: each line of the legend has a cell in the bar.
     let weights: Vec<u64> = parts.iter().map(|part| part.ns).collect();
     let ones = parts.len() as u64;
     let cells = apportion(&weights, inside.saturating_sub(ones));
@@ -124,7 +124,7 @@ pub(crate) fn bar(parts: &[Part], width: usize, page: &Page<'_>) -> String {
 }
 
 /// The bar's legend, a line for each part of 1 % or more, largest first, after `indent` columns; then the
-/// time of which these are the shares.
+/// time that these are shares of.
 pub(crate) fn legend(parts: &[Part], indent: usize, page: &mut Page<'_>) -> io::Result<()> {
     for part in by_size(parts) {
         let (letter, tone, meaning) = part.look;
@@ -149,7 +149,7 @@ pub(crate) fn in_words(parts: &[Part], stages: &[StageAnalysis], page: &Page<'_>
     format!("{total} for a mean byte: {}", words.join(", "))
 }
 
-/// The largest first, what is summed up last.
+/// The largest first, the sum of the rest last.
 fn by_size(parts: &[Part]) -> Vec<&Part> {
     let mut parts: Vec<&Part> = parts.iter().collect();
     parts.sort_by_key(|part| (part.look.0 == REST, std::cmp::Reverse(part.ns)));
@@ -167,7 +167,7 @@ pub(crate) fn meaning(part: LedgerPart) -> &'static str {
     look(part).2
 }
 
-/// How a place of the ledger is shown.
+/// The look of a place of the ledger.
 fn look(part: LedgerPart) -> Look {
     match part {
         LedgerPart::AppIdle => ('.', Tone::Fill(0), "everything written was read"),
@@ -192,7 +192,7 @@ fn look(part: LedgerPart) -> Look {
     }
 }
 
-/// How a stage is shown: as the place of the ledger, where the stage is one.
+/// The look of a stage: that of the place of the ledger, where the stage is one.
 fn stage_look(stage: Stage) -> Look {
     match stage {
         Stage::SendQueue => ('S', Tone::Fill(1), "in the send queue"),

@@ -14,7 +14,7 @@ use super::page::{INDENT, Page};
 use crate::order::place_name;
 use crate::times::Times;
 
-/// How the data was written, sent, acknowledged and read.
+/// The writes, sends, acknowledgments and reads of the data.
 pub(super) fn write_flow(flow: &FlowAnalysis, is_tcp: bool, page: &mut Page<'_>) -> io::Result<()> {
     if let Some(writes) = &flow.write_bytes {
         page.labelled("writes", &sizes(writes, writes.max, flow.at_least.writes), Tone::Plain)?;
@@ -56,7 +56,7 @@ pub(super) fn drop_reason(drops: &DropCount) -> String {
     format!("{}{}", if is_number { "reason " } else { "" }, drops.reason)
 }
 
-/// `sure_max` bytes were in one call; what is more may have been in several.
+/// `sure_max` bytes were in one call; a larger size may be that of several.
 fn sizes(sizes: &Distribution, sure_max: u64, is_lower_bound: bool) -> String {
     let mean = rounded(sizes.mean).map_or("?".to_owned(), size);
     let (count, p50, min, max) = (
@@ -125,7 +125,7 @@ fn late(&(cause, late): &(AckDelayCause, u64)) -> String {
     format!("{} {cause}", count(late))
 }
 
-/// Request to response, and where the time of a mean exchange went.
+/// Request to response, and the shares of a mean exchange's time.
 pub(super) fn write_exchanges(
     exchanges: &ExchangeSummary,
     is_udp: bool,
@@ -179,7 +179,7 @@ fn parts(ledger: &Ledger, whole_ns: u64, is_udp: bool) -> String {
     texts.collect::<Vec<_>>().join(", ")
 }
 
-/// Transactions of VMTP and what was sent again.
+/// Transactions of VMTP and retransmissions.
 pub(super) fn write_transactions(
     transactions: &TransactionSummary,
     page: &mut Page<'_>,

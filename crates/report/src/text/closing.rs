@@ -1,4 +1,4 @@
-//! What the figures are worth: conservation, loss, and the probes' own cost.
+//! The reliability of the figures: conservation, loss, and the probes' own cost.
 
 use std::io;
 
@@ -118,7 +118,7 @@ fn missed(missed: &LossCounts) -> String {
     }
 }
 
-/// What the probes took, all together and each hit.
+/// The time of the probes, all together and each hit.
 fn cost(costs: &[PointCost; 8], report: &Report<'_>, page: &Page<'_>) -> String {
     let measured = costs.iter().filter(|cost| cost.mean_ns().is_some());
     let (hits, run_ns) = measured.fold((0u64, 0u64), |(hits, run_ns), cost| {

@@ -113,7 +113,7 @@ pub(super) fn unopened(analysis: &ConnectionAnalysis) -> Option<String> {
     })
 }
 
-/// Who reset the connection, and what of its data was not read by then.
+/// The end that reset the connection, and the data that was not read by then.
 fn reset(analysis: &ConnectionAnalysis, times: Times) -> Option<String> {
     let (side, at_ns) = analysis.reset.filter(|_| analysis.unopened.is_none())?;
     let total = analysis.flows.iter().filter_map(|flow| flow.stages.last());
@@ -136,7 +136,7 @@ pub(super) fn shut_sides<'a>(
     connection.shut_windows.iter().copied().filter(move |&(_, at_ns)| at_ns <= latest_ns)
 }
 
-/// Who shut its receive window and did not open it again.
+/// The ends that shut their receive window and did not open it again.
 fn shut_windows<'a>(
     connection: &'a ConnectionAnalysis,
     trace: &Analysis,
@@ -153,7 +153,7 @@ fn is_refused_at_home(flow: &FlowAnalysis) -> bool {
     flow.datagrams_refused > 0 && flow.segments > 0
 }
 
-/// What became of datagrams that no socket of this host took.
+/// The outcome of datagrams that no socket of this host took.
 fn refusal(analysis: &ConnectionAnalysis) -> Option<String> {
     let refused: u64 = analysis.flows.iter().map(|flow| flow.datagrams_refused).sum();
     let (datagrams, them) = if refused == 1 { ("datagram", "it") } else { ("datagrams", "them") };
@@ -165,7 +165,7 @@ fn refusal(analysis: &ConnectionAnalysis) -> Option<String> {
     (refused > 0 && !analysis.connection.both_ends_here).then_some(text)
 }
 
-/// What the connection itself leaves unknown.
+/// Unknowns of the connection itself.
 fn notes(analysis: &ConnectionAnalysis, is_capture: bool, is_cut: bool) -> Vec<&'static str> {
     let connection = &analysis.connection;
     if connection.client.port() == 0 && connection.server.port() == 0 {
@@ -279,7 +279,7 @@ fn traffic(analysis: &ConnectionAnalysis, flow: &FlowAnalysis, ends: &str) -> St
         (Protocol::Tcp, _) => "segments",
     };
     let mut text = format!("{ends}, {}", bound(size(flow.bytes), at_least.bytes));
-    // A capture does not see what TCP makes.
+    // A capture does not record segments as TCP makes them.
     if flow.segments > 0 {
         text += &format!(" in {} {pieces}", bound(count(flow.segments), at_least.segments));
     }

@@ -1,4 +1,4 @@
-//! What is wrong with a connection, with proof and cure.
+//! The findings of a connection, with proof and cure.
 
 use std::io;
 

@@ -1,4 +1,4 @@
-//! What was recorded, and the one sentence to take home.
+//! The recording, and the one sentence to remember.
 
 use std::cmp::Reverse;
 use std::io;
@@ -60,14 +60,14 @@ fn write_origin(report: &Report<'_>, page: &mut Page<'_>) -> io::Result<()> {
     }
 }
 
-/// Characters of a command that are printed, and how many of them from its end; JSON has all.
+/// Characters of a command that are printed, and the number of them from its end; JSON has all.
 const COMMAND_CHARS_MAX: usize = 240;
 const COMMAND_END_CHARS: usize = 60;
 
-/// Stands for the characters that a short report leaves out of a command.
+/// Replaces the characters that a short report leaves out of a command.
 const LEFT_OUT: &str = " [...] ";
 
-/// A command of which a long middle is left out, so that the verdict stays near the top of a short report. Its begin
+/// A command without its long middle, so that the verdict stays near the top of a short report. Its begin
 /// names the program, and its end differs from run to run.
 fn in_one_line(command: &str, room: usize) -> String {
     let characters: Vec<char> = command.chars().collect();
@@ -198,7 +198,7 @@ fn write_verdict(
     let held = || totals.iter().find(is_held).map(|total| waited(report, total, page));
     let dropped = dropped.or_else(held);
     let more = dropped.or_else(|| writer_away(report, first.cost_ns, page));
-    // The verdict itself says what the callers waited for: the same time has no other cause.
+    // The verdict itself names the cause of the callers' waits: the same time has no other cause.
     let is_of_callers = matches!(first.id, FindingId::NPlusOne | FindingId::HeadOfLine);
     let of_callers = || {
         let served = served(report, first.cost_ns, page);
@@ -211,7 +211,7 @@ fn write_verdict(
     write_others(&totals, page)
 }
 
-/// How long callers waited and who had that time, where that was long.
+/// The waits of callers and the shares of that time, where they were long.
 fn write_waited(report: &Report<'_>, page: &mut Page<'_>) -> io::Result<()> {
     let waits = Waits::of(report);
     if waits.is_little() {
@@ -226,12 +226,12 @@ fn is_known(report: &Report<'_>) -> bool {
     known_ns > 0 && hidden_ns(report) <= known_ns
 }
 
-/// Whether the cost of a finding is what callers waited.
+/// Whether the cost of a finding is the waits of callers.
 fn is_wait(total: &FindingTotal<'_>) -> bool {
     matches!(total.id, FindingId::SlowService | FindingId::Unanswered | FindingId::UpstreamWait)
 }
 
-/// The words of a finding whose cost is what callers waited, and whom else it held up.
+/// The words of a finding whose cost is the waits of callers, and the other connections that it held up.
 fn waited(report: &Report<'_>, total: &FindingTotal<'_>, page: &Page<'_>) -> String {
     let (name, summary) = (total.id.name(), total.worst.summary.trim_end_matches('.'));
     let id = total.worst_in.connection.id.0;
@@ -250,8 +250,8 @@ fn waited(report: &Report<'_>, total: &FindingTotal<'_>, page: &Page<'_>) -> Str
     format!("{name}: {summary}{more}{held}{together}")
 }
 
-/// Of an event loop that read several requests, paused, and then answered them: nothing shows for which one it worked.
-/// Those that read and work at once did so for the last one.
+/// Of an event loop that read several requests, paused, and then answered them: no record shows the one that it
+/// worked for. Those that read and work at once did so for the last one.
 fn read_together(report: &Report<'_>, total: &FindingTotal<'_>) -> Option<String> {
     let (from_ns, until_ns) = *total.worst.times.iter().max_by_key(|times| times.1 - times.0)?;
     let list = &total.worst_in.requests.list;
@@ -330,9 +330,9 @@ fn lead(report: &Report<'_>, found: Option<&FindingTotal<'_>>) -> Option<Lead> {
     Some(Lead { connection: lead.connection.id, flow })
 }
 
-/// The flow that waited longest for what the kernel had dropped, where that is a verdict.
+/// The flow that waited longest for packets that the kernel had dropped, where that is a verdict.
 ///
-/// A finding says so where TCP reported the retransmission. It does not where the sender was not recorded, nor
+/// A finding reports it where TCP reported the retransmission. It does not where the sender was not recorded, nor
 /// of a first transmission that the sender's own host refused.
 struct Dropped<'a> {
     connection: &'a ConnectionAnalysis,
@@ -409,8 +409,8 @@ impl<'a> Dropped<'a> {
     }
 }
 
-/// What to say where a writer did not use its room for longer than the verdict has cost, and for as much
-/// of the trace as a verdict takes. No finding says so, since only with `--calls` is it known to be asleep.
+/// The text for a writer that left its room unused for longer than the verdict has cost, if that is a
+/// verdict's share of the trace. No finding reports it, since only with `--calls` is it known to be asleep.
 fn writer_away(report: &Report<'_>, verdict_ns: u64, page: &Page<'_>) -> Option<String> {
     let away = |flow: &FlowAnalysis| flow.ledger.ns[LedgerPart::SendWriter as usize];
     let flows = report.connections().flat_map(|connection| {
@@ -431,7 +431,7 @@ fn writer_away(report: &Report<'_>, verdict_ns: u64, page: &Page<'_>) -> Option<
     })
 }
 
-/// Nothing can be said of where most of the time went.
+/// Whether the places of most of the time are unknown.
 fn is_blind(report: &Report<'_>) -> bool {
     let known_ns = under_way(report).iter().map(|&(_, ns)| ns).fold(0, u64::saturating_add);
     known_ns == 0 || hidden_ns(report) > known_ns
@@ -525,7 +525,7 @@ fn all_clear(report: &Report<'_>, totals: &[FindingTotal<'_>], page: &Page<'_>) 
     format!("{unknown}{found}; of {total} with bytes under way{full}: {most}.{held}{service}")
 }
 
-/// What to say where findings are no verdict. Of some the cost is not measured, which is not small for that.
+/// The text for findings that are no verdict. Some have an unmeasured cost, which is not small for that.
 fn small_costs(totals: &[FindingTotal<'_>]) -> String {
     let percent = 100 / VERDICT_SHARE_DIVISOR;
     let unmeasured = totals.iter().filter(|total| total.cost_ns == 0);
@@ -539,7 +539,7 @@ fn small_costs(totals: &[FindingTotal<'_>]) -> String {
     }
 }
 
-/// What to say where TCP held short segments most of the time, and no wait for them was seen.
+/// The text where TCP held short segments most of the time, and no wait for them was recorded.
 fn held_words(part: LedgerPart) -> &'static str {
     match part {
         LedgerPart::SendNagle => {
@@ -554,15 +554,15 @@ fn held_words(part: LedgerPart) -> &'static str {
     }
 }
 
-/// The part that has more of the time than any other, largest first in `spent`, if it has as much of the
-/// trace as a verdict takes.
+/// The part with most of the time, the first in `spent`, if it has as much of the trace as a
+/// verdict takes.
 fn most_held(report: &Report<'_>, spent: &[(LedgerPart, u64)]) -> Option<LedgerPart> {
     let is_enough =
         |ns: u64| ns.saturating_mul(VERDICT_SHARE_DIVISOR) >= report.analysis.duration_ns;
     spent.first().filter(|&&(_, ns)| is_enough(ns)).map(|&(part, _)| part)
 }
 
-/// What to say first where more time is unknown than known: finding nothing then shows little.
+/// The first text where more time is unknown than known: finding nothing then shows little.
 fn hidden(report: &Report<'_>, known_ns: u64, page: &Page<'_>) -> Option<String> {
     let unknown_ns = hidden_ns(report);
     (unknown_ns > known_ns).then(|| {
@@ -614,7 +614,7 @@ fn away_first<'a>(report: &Report<'a>) -> Option<&'a ConnectionAnalysis> {
     report.connections().find(|connection| connection.unopened.is_some())
 }
 
-/// What to say where no data passed because somebody does not read.
+/// The text where no data passed because a program does not read.
 fn stuck(report: &Report<'_>) -> Option<String> {
     let mut shut = report.connections().filter(|connection| is_stuck(report, connection));
     let first = shut.next()?;
@@ -633,7 +633,7 @@ fn stuck(report: &Report<'_>) -> Option<String> {
     ))
 }
 
-/// What to say where no data passed because a connection did not come about.
+/// The text where no data passed because a connection did not open.
 fn turned_away(report: &Report<'_>) -> Option<String> {
     if report.connections().flat_map(|connection| report.flows(connection)).any(has_data) {
         return None;
@@ -649,7 +649,7 @@ fn turned_away(report: &Report<'_>) -> Option<String> {
     Some(format!("no data passed: connection {} was {why}{more}.", first.connection.id.0))
 }
 
-/// What to say when no byte was seen anywhere.
+/// The text for a trace without any byte.
 fn without_traffic(report: &Report<'_>) -> &'static str {
     let facts = &report.analysis.facts;
     let is_live = facts.source == "live" && !facts.unfinished;
@@ -675,7 +675,7 @@ fn without_traffic(report: &Report<'_>) -> &'static str {
     "no data passed: there is nothing to measure."
 }
 
-/// What to say where callers wait for the program that answers, and not for the sockets: at least
+/// The text where callers wait for the program that answers, and not for the sockets: at least
 /// half of the time of all exchanges was service, and more than the verdict has cost.
 fn served(report: &Report<'_>, verdict_ns: u64, page: &Page<'_>) -> Option<String> {
     let (calls_ns, service_ns) =
@@ -691,8 +691,8 @@ fn served(report: &Report<'_>, verdict_ns: u64, page: &Page<'_>) -> Option<Strin
     })
 }
 
-/// The words for a verdict whose finding costs next to nothing against one place: of thousands of short
-/// connections one can have it.
+/// The words for a verdict whose finding costs next to nothing against one place: one of thousands of
+/// short connections can have it.
 fn elsewhere(report: &Report<'_>, verdict_ns: u64, page: &Page<'_>) -> Option<String> {
     let spent = under_way(report);
     let (part, ns) = spent.iter().copied().max_by_key(|&(part, ns)| (ns, Reverse(part)))?;
@@ -714,7 +714,7 @@ fn under_way(report: &Report<'_>) -> Vec<(LedgerPart, u64)> {
     LedgerPart::ALL.into_iter().zip(sum).filter(|&(part, _)| is_under_way(part)).collect()
 }
 
-/// What limits the worth of all that follows.
+/// Limits to the worth of all that follows.
 fn write_cautions(report: &Report<'_>, page: &mut Page<'_>) -> io::Result<()> {
     let analysis = report.analysis;
     let missed = analysis.facts.missed.total();

@@ -125,7 +125,7 @@ pub(crate) fn columns(text: &str) -> usize {
 }
 
 /// `text` in lines of at most `room` columns; a longer word has a line of its own. A number stays
-/// with its unit. At least one line comes back.
+/// with its unit. Returns at least one line.
 fn wrap(text: &str, room: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in words(text) {

@@ -23,7 +23,7 @@ const CELL: usize = 8;
 /// Columns before point 1.
 const LABEL: usize = 8;
 
-/// What stands above each stage, in two lines.
+/// The head of each stage, in two lines.
 const HEADS: [[&str; 2]; 8] = [
     ["send", "queue"],
     ["TCP/IP", "out"],

@@ -1,4 +1,4 @@
-//! When the trace was recorded and of what, and which part of it the report shows.
+//! The time and the subject of the recording, and the part of it that the report shows.
 
 use std::io;
 

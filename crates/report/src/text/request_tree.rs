@@ -14,7 +14,7 @@ use crate::request_tree::Branch;
 /// Lines of the tree, at most.
 const LINES_MAX: usize = 24;
 
-/// Of what is unclear, one part in so many of the total is left out.
+/// An unclear time below one part in so many of the total is left out.
 const SHARED_DIVISOR: u64 = 100;
 
 /// Columns of a time.

@@ -59,8 +59,8 @@ pub(super) fn write(report: &Report<'_>, page: &mut Page<'_>) -> io::Result<()> 
     page.append(&end.text, end.lines)
 }
 
-/// The totals, of as many servers as there is room for: together with what follows, or else without
-/// it; of one in any case.
+/// The totals, of as many servers as there is room for: together with the pieces that follow, or else without
+/// them; of one in any case.
 fn totals(report: &Report<'_>, rooms: [usize; 2]) -> io::Result<Piece> {
     let piece = |servers| Piece::of(report, |page| totals::write(report, servers, page));
     let all = piece(SERVERS_MAX)?;
@@ -96,7 +96,7 @@ fn connection_pieces<'a>(
         connection::write_traffic(shown, flow, page)?;
         bar::write_ledger(&flow.ledger, is_udp, page)
     })?;
-    // Where the time is a direction's, its ledger says more than the requests do.
+    // Where the time is a direction's, its ledger explains more than the requests do.
     Ok(match named {
         Some(_) => vec![head, ledger, requests],
         None => vec![head, requests, ledger],

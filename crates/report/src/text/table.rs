@@ -15,7 +15,7 @@ use crate::total_cost::TotalCost;
 /// Columns other than the two addresses: id, bytes, cost, and the longest finding's name.
 const BESIDE_ENDS: usize = 49;
 
-/// A sum is shown in its rows' unit up to so many times what that unit is for: that has six digits.
+/// A sum is shown in its rows' unit up to so many times the largest row: that has six digits.
 const SUM_OF_LARGEST_MAX: u64 = 900;
 
 /// One unit for each column of the table.
@@ -33,7 +33,7 @@ struct Sums {
     cost_ns: u64,
 }
 
-/// What a line says of one connection or of several.
+/// A line for one connection or for several.
 struct Row {
     id: String,
     ends: String,
@@ -138,7 +138,7 @@ fn ends(analysis: &ConnectionAnalysis, page: &Page<'_>) -> String {
     }
 }
 
-/// Long pairs are cut in the middle; the id says which connection it is.
+/// Long pairs are cut in the middle; the id identifies the connection.
 fn shortened(ends: &str, width: usize) -> String {
     let length = columns(ends);
     if length <= width {
@@ -150,7 +150,7 @@ fn shortened(ends: &str, width: usize) -> String {
     format!("{head}..{tail}")
 }
 
-/// The finding that costs most, else where most time went.
+/// The finding that costs most, else the place with most time.
 fn remark<'a>(report: &Report<'a>, connection: &'a ConnectionAnalysis) -> String {
     if let Some(finding) = report.findings(connection).max_by_key(|finding| finding.cost_ns) {
         return finding.id.name().to_owned();

@@ -1,4 +1,4 @@
-//! Whole reports as text: what is said, what is escaped, how wide it gets.
+//! Whole reports as text: content, escapes and width.
 
 use sockscope_analysis::{
     Analysis, Analyzer, AtLeast, DropCount, Finding, FindingId, LedgerPart, LengthSummary,
@@ -92,7 +92,7 @@ fn a_queue_that_does_not_add_up_is_named() {
     assert!(text.contains("at end        0 B"), "{text}");
 }
 
-/// Verdict and what follows it up to the first empty line, of the stall with its finding changed.
+/// Verdict and the lines up to the first empty one, of the stall with its finding changed.
 fn verdict(change: impl Fn(&mut Analysis, &mut Finding)) -> String {
     let mut analysis = stall();
     let mut finding = analysis.connections[0].findings.remove(0);

@@ -1,4 +1,4 @@
-//! Totals by server: who called it, how often, how long that took and whose the time was.
+//! Totals by server: its callers, the number of calls, their time and its shares.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -34,7 +34,7 @@ struct Server<'a> {
     requests: u64,
     totals_ns: Vec<u64>,
     waited_ns: u64,
-    /// Of requests whose two ends were seen.
+    /// Of requests with records of both ends.
     parts_ns: [u64; 3],
 }
 
@@ -103,7 +103,7 @@ pub(super) fn write<'a>(
     write_ends(report, page)
 }
 
-/// The share of request, service and response is of the requests whose two ends were seen.
+/// The share of request, service and response is of the requests with records of both ends.
 fn row(
     address: SocketAddr,
     server: &mut Server<'_>,
@@ -140,7 +140,7 @@ fn row(
     )
 }
 
-/// The end of a long name says more than its beginning: it has the port.
+/// The end of a long name is more useful than its beginning: it has the port.
 fn cut(text: &str, width: usize) -> String {
     match columns(text) <= width {
         true => text.to_owned(),

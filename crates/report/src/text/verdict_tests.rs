@@ -250,7 +250,7 @@ fn a_verdict_on_what_callers_waited_for_names_no_other_cause_of_the_same_time() 
     }
 }
 
-/// The verdict and what to try next.
+/// The verdict and the next step.
 fn verdict_and_next(analysis: &Analysis) -> String {
     let text = written(&Text, analysis, &Options::default());
     let lines = text.lines().skip_while(|line| !line.starts_with("verdict"));
