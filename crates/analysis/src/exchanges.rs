@@ -4,8 +4,7 @@
 //! Only answered requests count whose two ends were seen, and that overlap no other one.
 
 use crate::{
-    Conversation, Distribution, ExchangeSummary, Ledger, LedgerPart, LedgerSpan, Request,
-    RequestEnd, Requests, SeenEnds,
+    Conversation, Distribution, ExchangeSummary, Ledger, LedgerPart, LedgerSpan, Request, Requests,
 };
 
 /// The summary of `requests`; `timelines` are the ledgers of the two flows. `None` when the traffic does not
@@ -17,11 +16,7 @@ pub(crate) fn summarize(
     let alternates =
         matches!(requests.conversation, Conversation::Alternating | Conversation::Streamed);
     let asked_by = requests.asked_by.filter(|_| alternates)?;
-    let is_plain = |request: &&Request| {
-        let is_whole = request.end == RequestEnd::Answered && request.seen == SeenEnds::Both;
-        is_whole && !request.is_overlapped
-    };
-    let plain = || requests.list.iter().filter(is_plain);
+    let plain = || requests.list.iter().filter(|request| request.is_exchange());
     let own = asked_by as usize;
     let mut walks = [Walk::new(timelines[own]), Walk::new(timelines[1 - own])];
     let (mut count, mut pause_ns) = (0, 0u64);

@@ -46,6 +46,8 @@ pub enum Command {
     Convert(Convert),
     /// Put what two hosts recorded of the same traffic on one clock, as one bundle.
     Merge(Merge),
+    /// Show bundles side by side: exchanges, throughput, ledgers and findings, connections matched by role
+    Compare(Compare),
     /// See a stalled call: recorded, explained, fixed, recorded again.
     Demo(Demo),
     /// Run the experiments of classic papers on the model and check their claims.
@@ -451,6 +453,43 @@ pub struct Merge {
     /// Folder of the bundle to write; one that is there is kept as DIR.old
     #[arg(short, long, value_name = "DIR", default_value = "merged.sockscope")]
     pub output: PathBuf,
+}
+
+/// `sockscope compare`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n\
+    \x20 sockscope compare before.sockscope after.sockscope\n\
+    \x20 sockscope compare before.sockscope after.sockscope --format svg -o difference.svg")]
+pub struct Compare {
+    /// Folder of the trace bundle that the others are compared with
+    #[arg(value_name = "A")]
+    pub first: PathBuf,
+    /// Folder of another bundle, or of several
+    #[arg(value_name = "B", required = true)]
+    pub others: Vec<PathBuf>,
+    /// Form of the comparison
+    #[arg(long, value_enum, default_value_t)]
+    pub format: CompareFormat,
+    /// Write to this file; - is standard output
+    #[arg(short, long, value_name = "FILE", default_value = "-")]
+    pub output: PathBuf,
+    /// When text has colours
+    #[arg(long, value_enum, value_name = "WHEN", default_value_t)]
+    pub color: ColorArg,
+}
+
+/// Form of a comparison.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum CompareFormat {
+    /// For people
+    #[default]
+    Text,
+    /// Schema sockscope.compare/1, one document
+    Json,
+    /// One row for each role, run and measure, base units
+    Csv,
+    /// The distributions of the runs as a figure
+    Svg,
 }
 
 /// `sockscope demo`.

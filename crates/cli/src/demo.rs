@@ -8,7 +8,7 @@ use std::path::Path;
 
 use sockscope_analysis::Analysis;
 use sockscope_program::failure::Failure;
-use sockscope_report::{Format, Options, Report, Text, compare};
+use sockscope_report::{Compared, Comparison, Format, Options, Report, Text, write_compare};
 
 use crate::args::{self, ColorArg, HowArgs, PickArgs};
 use crate::recording::{CommandOutput, Job};
@@ -127,7 +127,11 @@ fn tell(dir: &Path, color: ColorArg, calls: u32) -> Result<(), Failure> {
         "\nNow the same calls with the fix that the finding names: header and body in one write.\n"
     )?;
     let (after, _): (Analysis, _) = bundle::analyze(&dir.join("one-write"))?;
-    compare(&before, &after, &options, &mut out)?;
+    let runs = [
+        Compared { name: "two writes", rounds: &[&before] },
+        Compared { name: "one write", rounds: &[&after] },
+    ];
+    write_compare(&Comparison::of(&runs), &options, &mut out)?;
     writeln!(out, "\nYour own program: sockscope run -- COMMAND")?;
     out.flush().map_err(|error| Failure::output(&error))?;
     Ok(())

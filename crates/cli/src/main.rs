@@ -12,6 +12,7 @@ extern crate sockscope_program;
 mod args;
 mod bundle;
 mod command;
+mod compare;
 mod convert;
 mod demo;
 mod doctor;
@@ -57,6 +58,7 @@ fn execute(command: Command) -> Result<Outcome, Failure> {
         Command::Doctor(doctor) => doctor::doctor(&doctor),
         Command::Convert(convert) => convert::convert(&convert).map(|()| Outcome::Done),
         Command::Merge(merge) => merge::merge(&merge).map(|()| Outcome::Done),
+        Command::Compare(compare) => compare::compare(&compare).map(|()| Outcome::Done),
         Command::Demo(demo) => demo::demo(&demo).map(|()| Outcome::Done),
         Command::Lab(rest) => Err(hand_over("lab", &rest.arguments)),
         Command::Vmtp(rest) => Err(hand_over("vmtp", &rest.arguments)),

@@ -67,6 +67,14 @@ fn what_is_wrong_with_a_command_line_is_said_in_one_line() {
             "the following required arguments were not provided: <B>; usage: sockscope merge <A> <B>",
         ),
         (
+            "compare x",
+            "the following required arguments were not provided: <B>...; usage: sockscope compare <A> <B>...",
+        ),
+        (
+            "compare x y --format html",
+            "invalid value 'html' for '--format <FORMAT>'; give one of text, json, csv, svg; --help says more",
+        ),
+        (
             "record --comm",
             "a value is required for '--comm <NAME>' but none was supplied; --help says more",
         ),

@@ -41,6 +41,23 @@ fn a_report_as_csv_has_the_rows_it_had() {
     }
 }
 
+#[test]
+fn a_comparison_reads_as_it_did() {
+    let [before, after, _] = BUNDLES.map(|(bundle, _)| path(bundle));
+    compare("compare.txt", &said(&["compare", &before, &after]));
+    compare("compare.csv", &said(&["compare", &before, &after, "--format", "csv"]));
+    compare("compare.svg", &said(&["compare", &before, &after, "--format", "svg"]));
+    let said = said(&["compare", &before, &after, "--format", "json"]);
+    let comparison: Value = serde_json::from_str(&said).expect("one document");
+    let lines = serde_json::to_string_pretty(&comparison).expect("what was read can be written");
+    compare("compare.json", &(lines + "\n"));
+}
+
+#[test]
+fn the_recorded_demonstration_reads_as_it_did() {
+    compare("demo.txt", &said(&["demo", "--recorded"]));
+}
+
 /// The parts of each request add up to what its caller waited.
 #[test]
 fn the_parts_of_every_request_add_up() {

@@ -37,9 +37,10 @@ fn the_page_of_the_command_line_is_what_the_program_says() {
 #[test]
 fn every_command_has_an_entry() {
     let commands = commands(&SOCKSCOPE.help(&[]));
-    for command in
-        ["run", "record", "report", "show", "plot", "explain", "doctor", "demo", "lab", "vmtp"]
-    {
+    for command in [
+        "run", "record", "report", "show", "plot", "explain", "doctor", "compare", "demo", "lab",
+        "vmtp",
+    ] {
         assert!(commands.iter().any(|name| name == command), "{command}: {commands:?}");
     }
 }

@@ -24,6 +24,19 @@ fn reports_have_the_schema_of_a_report() {
 }
 
 #[test]
+fn comparisons_have_the_schema_of_a_comparison() {
+    let schema = Schema::read("compare");
+    let [one, two] = bundles();
+    let calls = here("../../tests/bundles/v2/calls.sockscope");
+    for other in [&two, &calls] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sockscope"));
+        let output =
+            command.args(["compare", "--format", "json"]).arg(&one).arg(other).output().unwrap();
+        schema.check(other, &output.stdout);
+    }
+}
+
+#[test]
 fn bundles_have_the_schema_of_a_description() {
     let schema = Schema::read("meta");
     let folder = tempfile::tempdir().unwrap();

@@ -23,8 +23,12 @@ use serde::ser::{SerializeSeq, Serializer};
 use crate::request_tree::Branch;
 use crate::{Format, Report, ReportError};
 use connection::ConnectionView;
+pub(crate) use connection::PartsView;
 use escaped::Escaped;
+pub(crate) use flow::TimesView;
 use request_tree::BranchView;
+#[cfg(test)]
+pub(crate) use schema::{check_schema_file, parts as ledger_parts};
 use trace::TraceView;
 use waits::WaitsView;
 
@@ -39,11 +43,16 @@ pub struct Json;
 impl Format for Json {
     fn write(&self, report: &Report<'_>, out: &mut dyn io::Write) -> Result<(), ReportError> {
         report.check()?;
-        // The views have string keys and no failing `Serialize`, so only the writer can fail.
-        let mut json = serde_json::Serializer::with_formatter(&mut *out, Escaped);
-        ReportView::new(report).serialize(&mut json).map_err(io::Error::from)?;
-        Ok(out.write_all(b"\n")?)
+        write(&ReportView::new(report), out)
     }
+}
+
+/// Writes one document and a line end.
+pub(crate) fn write(document: &impl Serialize, out: &mut dyn io::Write) -> Result<(), ReportError> {
+    // The views have string keys and no failing `Serialize`, so only the writer can fail.
+    let mut json = serde_json::Serializer::with_formatter(&mut *out, Escaped);
+    document.serialize(&mut json).map_err(io::Error::from)?;
+    Ok(out.write_all(b"\n")?)
 }
 
 #[derive(Serialize)]

@@ -34,7 +34,9 @@ use sockscope_record::FlowId;
 pub use sockscope_render::style::{Charset, printable};
 
 pub use arrow_requests::ArrowRequests;
-pub use compare::compare;
+pub use compare::{
+    Compared, Comparison, draw_compare, write_compare, write_compare_csv, write_compare_json,
+};
 pub use csv::Csv;
 pub use csv_requests::CsvRequests;
 pub use filter::{Filter, FilterError};

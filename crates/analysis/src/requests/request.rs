@@ -206,6 +206,11 @@ impl Request {
         self
     }
 
+    /// Whether it is one exchange by itself: answered, both ends seen, and no other request overlaps it.
+    pub fn is_exchange(&self) -> bool {
+        self.end == RequestEnd::Answered && self.seen == SeenEnds::Both && !self.is_overlapped
+    }
+
     /// Wait of its caller: from asked to ended; `None` where the asker was not seen.
     pub fn total_ns(&self) -> Option<u64> {
         (self.seen != SeenEnds::Answerer).then(|| self.ended_ns - self.asked_ns)

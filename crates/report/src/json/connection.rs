@@ -177,7 +177,7 @@ impl ExchangesView {
 }
 
 /// Nanoseconds by part of the ledger.
-struct PartsView(Ledger);
+pub(crate) struct PartsView(pub(crate) Ledger);
 
 impl Serialize for PartsView {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

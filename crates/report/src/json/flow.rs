@@ -177,7 +177,7 @@ impl Serialize for LedgerView<'_> {
 /// A distribution of times: all integers, the mean rounded.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(super) struct TimesView {
+pub(crate) struct TimesView {
     count: u64,
     mean: Option<u64>,
     min: u64,
@@ -188,7 +188,7 @@ pub(super) struct TimesView {
 }
 
 impl TimesView {
-    pub(super) fn new(times: &Distribution) -> Self {
+    pub(crate) fn new(times: &Distribution) -> Self {
         let Distribution { count, mean, min, p50, p90, p99, max } = *times;
         Self { count, mean: rounded(mean), min, p50, p90, p99, max }
     }

@@ -23,7 +23,7 @@ pub(super) fn shares(generator: &mut SchemaGenerator) -> Schema {
 }
 
 /// Nanoseconds of the ledger, by place.
-pub(super) fn parts(generator: &mut SchemaGenerator) -> Schema {
+pub(crate) fn parts(generator: &mut SchemaGenerator) -> Schema {
     object::<u64>(LedgerPart::ALL.iter().map(|part| part.name()), generator)
 }
 
@@ -49,13 +49,18 @@ fn object<T: JsonSchema>(
 
 #[test]
 fn the_schema_file_is_that_of_the_types() {
+    check_schema_file::<ReportView<'_, '_>>("report");
+}
+
+/// Compares a file in docs/reference/schemas with the type that it describes.
+pub(crate) fn check_schema_file<T: JsonSchema>(name: &str) {
     let settings = SchemaSettings::draft2020_12().for_serialize();
-    let schema = settings.into_generator().into_root_schema_for::<ReportView<'_, '_>>();
+    let schema = settings.into_generator().into_root_schema_for::<T>();
     let expected = serde_json::to_string_pretty(&schema).unwrap() + "\n";
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/schemas/report.json");
+    let path = format!("{}/../../docs/reference/schemas/{name}.json", env!("CARGO_MANIFEST_DIR"));
     if std::env::var_os("SOCKSCOPE_UPDATE").is_some() {
-        std::fs::write(path, &expected).unwrap();
+        std::fs::write(&path, &expected).unwrap();
     }
-    let found = std::fs::read_to_string(path).unwrap_or_default();
+    let found = std::fs::read_to_string(&path).unwrap_or_default();
     assert!(found == expected, "run SOCKSCOPE_UPDATE=1 cargo test -p sockscope-report schema");
 }
