@@ -24,6 +24,8 @@ mod opening;
 mod openings;
 mod outcome;
 mod parallel;
+mod pattern;
+mod pattern_fold;
 mod queue;
 mod ranges;
 mod receive_wait;
@@ -57,6 +59,8 @@ pub use dropped_packets::{DroppedPacket, dropped_packets};
 pub use flow_curves::FlowCurves;
 pub use ledger::ledger_spans;
 pub use nesting::{Certainty, NestedTime, Nesting, RequestId, RequestLink, nest_requests};
+pub use pattern::{Action, Activity, NoPattern, Pattern, Step, pattern};
+pub use pattern_fold::{Loop, LoopStep, fold, unfold};
 pub use queue::{QueueStep, Residence, queue_delays, queue_lengths};
 pub use requests::{
     Conversation, Moment, Request, RequestEnd, RequestParts, Requests, SeenEnds, UnreadRequest,

@@ -56,6 +56,9 @@ pub enum LabCommand {
     Host(LabHost),
     /// Draw a figure (SVG) as a picture of pixels (PNG).
     Png(LabPng),
+    /// Write what the two programs of a recorded connection did with their sockets, as a file to read and edit.
+    #[command(after_help = PATTERN_EXAMPLES)]
+    Pattern(LabPattern),
     /// Send, receive or compute: the programs of experiments, each with one line of JSON when it ends.
     Work(crate::work::args::LabWork),
 }
@@ -64,6 +67,25 @@ const PROFILE_EXAMPLES: &str = "\
 Examples:
   sockscope lab profile -- iperf3 -c 127.0.0.1 -t 5
   sockscope lab profile -o send.svg --json send.json -- python3 send.py";
+
+const PATTERN_EXAMPLES: &str = "\
+Examples:
+  sockscope record --calls -o calls.sockscope -- ./client
+  sockscope lab pattern calls.sockscope -o pattern.toml";
+
+/// `sockscope lab pattern`.
+#[derive(Debug, Args)]
+pub struct LabPattern {
+    /// Folder of a trace bundle that was recorded with --calls
+    #[arg(value_name = "DIR")]
+    pub dir: PathBuf,
+    /// Connection by its number in the report; without it, the one with the flow of most bytes
+    #[arg(long, value_name = "N")]
+    pub connection: Option<u32>,
+    /// Write to this file; - is standard output
+    #[arg(short, long, value_name = "FILE", default_value = "-")]
+    pub output: PathBuf,
+}
 
 /// `sockscope lab compare`.
 #[derive(Debug, Args)]

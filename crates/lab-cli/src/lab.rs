@@ -24,7 +24,7 @@ use crate::args::{
     CheckFormat, CompareFormat, Lab, LabCheck, LabCommand, LabCompare, LabFormat, LabOn, LabRun,
 };
 use crate::experiment_ids::{LIVE, failure};
-use crate::{host, link, png, profile, work};
+use crate::{host, link, pattern, png, profile, work};
 
 /// Time between two lines of progress on a terminal.
 const PROGRESS_EVERY: Duration = Duration::from_millis(100);
@@ -45,6 +45,7 @@ pub fn lab(arguments: &Lab) -> Result<Outcome, Failure> {
         LabCommand::Host(arguments) => host::host(arguments),
         LabCommand::Profile(arguments) => profile::profile(arguments),
         LabCommand::Png(arguments) => png::png(arguments).map(|()| Outcome::Done),
+        LabCommand::Pattern(arguments) => pattern::extract(arguments).map(|()| Outcome::Done),
         LabCommand::Work(arguments) => work::work(arguments),
     }
 }

@@ -15,6 +15,7 @@ mod experiment_ids;
 mod host;
 mod lab;
 mod link;
+mod pattern;
 mod png;
 mod profile;
 mod programs;

@@ -178,3 +178,46 @@ fn kept_results_come_with_the_figures_that_the_file_asks_for() {
         assert!(svg.contains(words), "{name}: {svg}");
     }
 }
+
+#[test]
+fn a_pattern_needs_recorded_calls_and_a_connection() {
+    let bundle = concat!(env!("CARGO_MANIFEST_DIR"), "/../cli/demo/two-writes.sockscope");
+    let said = refused(&["lab", "pattern", bundle]);
+    assert!(said.contains("no call was recorded when it returned: record with --calls"), "{said}");
+    let said = refused(&["lab", "pattern", bundle, "--connection", "9"]);
+    assert!(said.contains("no connection 9 in this trace, which has 1 connection"), "{said}");
+}
+
+/// Every write of the program is in the pattern, with its bytes, and the file is short.
+#[test]
+fn root_a_pattern_has_the_calls_of_the_program() {
+    let folder = tempfile::tempdir().expect("a folder for temporary files");
+    let bundle = folder.path().join("calls.sockscope").display().to_string();
+    let workload = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/workloads/split_calls.py");
+    let record = ["record", "--calls", "-o", &bundle, "--", "python3", workload, "--calls", "20"];
+    let output = sockscope(&record);
+    let message = String::from_utf8_lossy(&output.stderr);
+    if message.contains("CAP_BPF") {
+        let required = std::env::var("SOCKSCOPE_LIVE").is_ok_and(|wish| wish == "1");
+        assert!(!required, "{message}");
+        eprintln!("SKIPPED: root_a_pattern_has_the_calls_of_the_program: {}", message.trim_end());
+        return;
+    }
+    assert!(output.status.success(), "{message}");
+    let output = run(&["lab", "pattern", &bundle]);
+    let (text, notes) = (said(&output), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{notes}");
+    let file = sockscope_lab::pattern_file::PatternFile::parse(&text).expect("a pattern");
+    let written = |side: usize| -> Vec<u64> {
+        let steps = file.pattern.sides[side].sequences.iter().flatten();
+        let is_write =
+            |step: &&sockscope_analysis::Step| step.action == sockscope_analysis::Action::Write;
+        steps.filter(is_write).map(|step| step.bytes).collect()
+    };
+    assert_eq!((written(0), written(1)), ([100, 300].repeat(20), vec![100; 20]));
+    assert!(text.lines().count() < 80, "{text}");
+    assert!(
+        notes.contains("client: 40 writes, 20 reads; it is certain for 40 of the writes (100.0 %)"),
+        "{notes}"
+    );
+}

@@ -1,0 +1,331 @@
+//! What the programs of a connection did with their sockets, as a TOML file that people can read and edit.
+//!
+//! docs/reference/pattern.md describes it. Reading what was written gives the same steps.
+
+use std::fmt::Write;
+
+use sockscope_analysis::{Action, Activity, Loop, LoopStep, Pattern, Step, fold, unfold};
+use toml::{Table, Value};
+
+/// Names of the sides, which are the tables of the file.
+const SIDES: [&str; 2] = ["client", "server"];
+
+/// Columns of a line of a list.
+const LIST_COLUMNS: usize = 100;
+
+/// Steps of a side at most: a file with larger numbers is refused.
+const STEPS_MAX: u64 = 10_000_000;
+
+/// A pattern, with what a file says of where it is from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PatternFile {
+    /// The connection, as `tcp 127.0.0.1:40000 > 127.0.0.1:80`.
+    pub connection: String,
+    /// Names of the client's and the server's process; empty where they are not known.
+    pub processes: [String; 2],
+    /// What they did.
+    pub pattern: Pattern,
+}
+
+impl PatternFile {
+    /// The text of the file.
+    pub fn to_toml(&self) -> String {
+        let mut text = String::from(
+            "# What two programs did with their sockets. Each loop runs its steps `times` times, in order.\n\
+             # `think_ns`: time that the program spends before the step. A list has a value for each round.\n",
+        );
+        line(&mut text, "connection", &quoted(&self.connection));
+        for (side, activity) in self.pattern.sides.iter().enumerate() {
+            let _ = write!(text, "\n[{}]\n", SIDES[side]);
+            line(&mut text, "process", &quoted(&self.processes[side]));
+            line(&mut text, "no_delay", &activity.no_delay.to_string());
+            line(&mut text, "read_buffer_bytes", &activity.read_buffer_bytes.to_string());
+            let is_lower_bound = activity.read_buffer_is_lower_bound.to_string();
+            line(&mut text, "read_buffer_is_lower_bound", &is_lower_bound);
+            text.push_str(
+                "# Writes, and those of which it is certain which step they waited for.\n",
+            );
+            line(&mut text, "writes", &activity.writes.to_string());
+            line(&mut text, "certain_writes", &activity.certain_writes.to_string());
+            for (index, steps) in activity.sequences.iter().enumerate() {
+                let sequence = (activity.sequences.len() > 1).then_some(index);
+                fold(steps)
+                    .iter()
+                    .for_each(|one| write_loop(&mut text, SIDES[side], sequence, one));
+            }
+        }
+        text
+    }
+
+    /// Reads the text of a file.
+    ///
+    /// # Errors
+    ///
+    /// A sentence with the place, where it is not such a file.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let file: Table = toml::from_str(text).map_err(|error| error.to_string())?;
+        let connection = string(&file, "connection")?;
+        let side = |name: &str| -> Result<(String, Activity), String> {
+            let of_side = |error: String| format!("{name}: {error}");
+            let table = file.get(name).and_then(Value::as_table);
+            let table = table.ok_or_else(|| format!("{name}: there is no such table"))?;
+            let process = string(table, "process").map_err(of_side)?;
+            Ok((process, activity(table).map_err(of_side)?))
+        };
+        let [(client, client_did), (server, server_did)] = [side(SIDES[0])?, side(SIDES[1])?];
+        let pattern = Pattern { sides: [client_did, server_did] };
+        Ok(Self { connection, processes: [client, server], pattern })
+    }
+}
+
+fn line(text: &mut String, key: &str, value: &str) {
+    let _ = writeln!(text, "{key} = {value}");
+}
+
+/// A basic string of TOML.
+fn quoted(text: &str) -> String {
+    let letters = text.chars().map(|it| match it {
+        '"' | '\\' => format!("\\{it}"),
+        it if it.is_control() => format!("\\u{:04x}", u32::from(it)),
+        it => it.to_string(),
+    });
+    format!("\"{}\"", letters.collect::<String>())
+}
+
+fn write_loop(text: &mut String, side: &str, sequence: Option<usize>, one: &Loop) {
+    let _ = write!(text, "\n[[{side}.loop]]\n");
+    if let Some(sequence) = sequence {
+        line(text, "sequence", &sequence.to_string());
+    }
+    line(text, "times", &one.times.to_string());
+    for step in &one.steps {
+        let _ = writeln!(text, "[[{side}.loop.step]]");
+        line(text, name(step.action), &list(&step.bytes));
+        if step.think_ns != [0] {
+            line(text, "think_ns", &list(&step.think_ns));
+        }
+    }
+}
+
+fn name(action: Action) -> &'static str {
+    match action {
+        Action::Write => "write",
+        Action::Read => "read",
+    }
+}
+
+/// One number, or a list in lines.
+fn list(values: &[u64]) -> String {
+    if let [one] = values {
+        return one.to_string();
+    }
+    let mut text = String::from("[");
+    let mut columns = LIST_COLUMNS;
+    for value in values {
+        let value = format!(" {value},");
+        columns += value.len();
+        if columns >= LIST_COLUMNS {
+            text.push_str("\n ");
+            columns = value.len();
+        }
+        text.push_str(&value);
+    }
+    text.push_str("\n]");
+    text
+}
+
+fn activity(table: &Table) -> Result<Activity, String> {
+    let mut sequences: Vec<Vec<Step>> = Vec::new();
+    let empty = Vec::new();
+    let loops = match table.get("loop") {
+        None => &empty,
+        Some(loops) => loops.as_array().ok_or("loop is not a list of tables")?,
+    };
+    for (index, one) in loops.iter().enumerate() {
+        let of_loop = |error: String| format!("loop {}: {error}", index + 1);
+        let one = one.as_table().ok_or_else(|| of_loop("not a table".to_owned()))?;
+        let sequence = if one.contains_key("sequence") { number(one, "sequence") } else { Ok(0) };
+        let sequence = sequence.map_err(of_loop)?;
+        if sequence > 1 {
+            return Err(of_loop("a side has the sequences 0 and 1".to_owned()));
+        }
+        let parsed = parse_loop(one).map_err(of_loop)?;
+        let known: u64 = sequences.iter().map(|steps| steps.len() as u64).sum();
+        let more = parsed.times.saturating_mul(parsed.steps.len() as u64);
+        if known.saturating_add(more) > STEPS_MAX {
+            return Err(of_loop(format!("more than {STEPS_MAX} steps")));
+        }
+        sequences.resize_with(sequences.len().max(sequence as usize + 1), Vec::new);
+        sequences[sequence as usize].extend(unfold(&[parsed]));
+    }
+    Ok(Activity {
+        sequences,
+        writes: number(table, "writes")?,
+        certain_writes: number(table, "certain_writes")?,
+        read_buffer_bytes: number(table, "read_buffer_bytes")?,
+        read_buffer_is_lower_bound: boolean(table, "read_buffer_is_lower_bound")?,
+        no_delay: boolean(table, "no_delay")?,
+    })
+}
+
+fn parse_loop(table: &Table) -> Result<Loop, String> {
+    let times = number(table, "times")?;
+    let steps = table.get("step").and_then(Value::as_array).ok_or("it has no step")?;
+    let step = |(index, step): (usize, &Value)| {
+        let of_step = |error: String| format!("step {}: {error}", index + 1);
+        let step = step.as_table().ok_or_else(|| of_step("not a table".to_owned()))?;
+        parse_step(step, times).map_err(of_step)
+    };
+    Ok(Loop { times, steps: steps.iter().enumerate().map(step).collect::<Result<_, _>>()? })
+}
+
+fn parse_step(table: &Table, times: u64) -> Result<LoopStep, String> {
+    let action = match (table.contains_key("write"), table.contains_key("read")) {
+        (true, false) => Action::Write,
+        (false, true) => Action::Read,
+        _ => return Err("give write or read, one of them".to_owned()),
+    };
+    let think_ns = match table.get("think_ns") {
+        None => vec![0],
+        Some(value) => numbers(value, "think_ns", times)?,
+    };
+    Ok(LoopStep { action, bytes: numbers(&table[name(action)], name(action), times)?, think_ns })
+}
+
+/// One number, or one for each round.
+fn numbers(value: &Value, key: &str, times: u64) -> Result<Vec<u64>, String> {
+    let Some(list) = value.as_array() else { return Ok(vec![whole(Some(value), key)?]) };
+    if list.len() as u64 != times {
+        return Err(format!("{key} has {} values for {times} rounds", list.len()));
+    }
+    list.iter().map(|value| whole(Some(value), key)).collect()
+}
+
+fn number(table: &Table, key: &str) -> Result<u64, String> {
+    whole(table.get(key), key)
+}
+
+fn whole(value: Option<&Value>, key: &str) -> Result<u64, String> {
+    let number = value.and_then(Value::as_integer).and_then(|value| u64::try_from(value).ok());
+    number.ok_or_else(|| format!("{key} is not a whole number"))
+}
+
+fn boolean(table: &Table, key: &str) -> Result<bool, String> {
+    table.get(key).and_then(Value::as_bool).ok_or_else(|| format!("{key} is not true or false"))
+}
+
+fn string(table: &Table, key: &str) -> Result<String, String> {
+    let text = table.get(key).and_then(Value::as_str).map(str::to_owned);
+    text.ok_or_else(|| format!("{key} is not a text"))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn step(action: Action, bytes: u64, think_ns: u64) -> Step {
+        Step { action, bytes, think_ns }
+    }
+
+    /// 200 calls in two writes, whose client thinks differently each time.
+    fn calls() -> PatternFile {
+        let client = (0..200).flat_map(|at| {
+            [
+                step(Action::Write, 100, 50_000 + at),
+                step(Action::Write, 300, 8_000),
+                step(Action::Read, 100, 0),
+            ]
+        });
+        let server = (0..200)
+            .flat_map(|at| [step(Action::Read, 400, 0), step(Action::Write, 100, 30_000 + at)]);
+        let side = |steps: Vec<Step>, writes| Activity {
+            sequences: vec![steps],
+            writes,
+            certain_writes: writes,
+            read_buffer_bytes: 400,
+            read_buffer_is_lower_bound: true,
+            no_delay: false,
+        };
+        PatternFile {
+            connection: "tcp 127.0.0.1:40000 > 127.0.0.1:80".to_owned(),
+            processes: ["python3", "a \"server\"\u{1b}\\"].map(str::to_owned),
+            pattern: Pattern { sides: [side(client.collect(), 400), side(server.collect(), 200)] },
+        }
+    }
+
+    #[test]
+    fn two_hundred_calls_are_a_page() {
+        let text = calls().to_toml();
+        assert!(text.lines().count() < 90, "{text}");
+        assert!(text.lines().all(|line| line.len() <= 110), "{text}");
+        assert!(
+            text.contains(
+                "times = 200\n[[client.loop.step]]\nwrite = 100\nthink_ns = [\n  50000, 50001,"
+            ),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn what_was_written_is_read_again() {
+        assert_eq!(PatternFile::parse(&calls().to_toml()), Ok(calls()));
+    }
+
+    #[test]
+    fn a_wrong_file_is_refused_with_the_place() {
+        let changed = |from: &str, to: &str| {
+            let text = calls().to_toml();
+            assert!(text.contains(from), "{text}");
+            PatternFile::parse(&text.replacen(from, to, 1)).unwrap_err()
+        };
+        assert_eq!(
+            changed("times = 200", "times = 199"),
+            "client: loop 1: step 1: think_ns has 200 values for 199 rounds"
+        );
+        assert_eq!(
+            changed("write = 100", "send = 100"),
+            "client: loop 1: step 1: give write or read, one of them"
+        );
+        assert_eq!(
+            changed("write = 300", "write = -1"),
+            "client: loop 1: step 2: write is not a whole number"
+        );
+        assert_eq!(
+            changed("no_delay = false", "no_delay = 0"),
+            "client: no_delay is not true or false"
+        );
+    }
+
+    #[test]
+    fn a_file_of_endless_steps_is_refused() {
+        let text = calls().to_toml();
+        let head = text.split("[[client.loop]]").next().unwrap();
+        let server = &text[text.find("[server]").unwrap()..];
+        let endless =
+            "[[client.loop]]\ntimes = 9223372036854775807\n[[client.loop.step]]\nread = 1\n";
+        let error = PatternFile::parse(&format!("{head}{endless}{server}")).unwrap_err();
+        assert_eq!(error, "client: loop 1: more than 10000000 steps");
+    }
+
+    fn any_steps() -> impl Strategy<Value = Vec<Step>> {
+        let one = (any::<bool>(), 1u64..5, 0u64..4).prop_map(|(is_write, bytes, think_ns)| {
+            step(if is_write { Action::Write } else { Action::Read }, bytes, think_ns)
+        });
+        (prop::collection::vec(one, 1..9), 1usize..9).prop_map(|(steps, times)| steps.repeat(times))
+    }
+
+    proptest! {
+        #[test]
+        fn any_steps_are_the_same_after_writing_and_reading(
+            client in prop::collection::vec(any_steps(), 1..3),
+            server in prop::collection::vec(any_steps(), 1..3),
+        ) {
+            let mut file = calls();
+            file.pattern.sides[0].sequences = client;
+            file.pattern.sides[1].sequences = server;
+            prop_assert_eq!(PatternFile::parse(&file.to_toml()), Ok(file));
+        }
+    }
+}
