@@ -7,6 +7,8 @@ use std::{env, fs, process};
 use libbpf_cargo::SkeletonBuilder;
 
 const SOURCE: &str = "src/bpf/sockscope.bpf.c";
+/// What `sockscope try` loads, apart from the probes.
+const FORCE: &str = "src/bpf/force.bpf.c";
 const LAYOUT: &str = "src/bpf/layout.h";
 /// The most that `miniz_oxide` can do.
 const COMPRESSION: u8 = 10;
@@ -34,33 +36,36 @@ fn main() {
 fn compile(out: &Path) -> Result<(), String> {
     let copies = "-DSOCKSCOPE_COPIES";
     let reordered = "-DSOCKSCOPE_WEAK_ORDER";
-    form(out, "casts", &[])
+    form(SOURCE, out, "casts", &[])
         .build_and_generate(out.join("sockscope.skel.rs"))
         .map_err(|error| format!("{error:#}"))?;
+    form(FORCE, out, "force", &[])
+        .build_and_generate(out.join("force.skel.rs"))
+        .map_err(|error| format!("{FORCE}: {error:#}"))?;
     let others: [(&str, &[&str]); 3] = [
         ("copies", &[copies]),
         ("reordered", &[reordered]),
         ("reordered-copies", &[copies, reordered]),
     ];
     others.iter().try_for_each(|(name, defines)| {
-        form(out, name, defines).build().map_err(|error| format!("{error:#}"))
+        form(SOURCE, out, name, defines).build().map_err(|error| format!("{error:#}"))
     })
 }
 
 /// A quarter of the bytes: a program uses one of the forms, and carries both.
 fn pack(out: &Path) -> std::io::Result<()> {
-    ["casts", "copies", "reordered", "reordered-copies"].iter().try_for_each(|name| {
+    ["casts", "copies", "reordered", "reordered-copies", "force"].iter().try_for_each(|name| {
         let object = fs::read(out.join(format!("{name}.bpf.o")))?;
         let packed = miniz_oxide::deflate::compress_to_vec(&object, COMPRESSION);
         fs::write(out.join(format!("{name}.bpf.o.deflate")), packed)
     })
 }
 
-fn form(out: &Path, name: &str, defines: &[&str]) -> SkeletonBuilder {
+fn form(source: &str, out: &Path, name: &str, defines: &[&str]) -> SkeletonBuilder {
     let arguments = ["-mcpu=v3", "-Wall", "-Werror"];
     let mut builder = SkeletonBuilder::new();
     builder
-        .source(SOURCE)
+        .source(source)
         .obj(out.join(format!("{name}.bpf.o")))
         .clang_args(arguments.iter().chain(defines));
     builder

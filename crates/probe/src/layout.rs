@@ -20,6 +20,23 @@ pub(crate) mod skeleton {
     include!(concat!(env!("OUT_DIR"), "/sockscope.skel.rs"));
 }
 
+/// Of `bpf/force.bpf.c`.
+#[allow(
+    missing_docs,
+    unused_imports,
+    unused_qualifications,
+    non_camel_case_types,
+    clippy::all,
+    clippy::pedantic,
+    clippy::undocumented_unsafe_blocks,
+    clippy::semicolon_if_nothing_returned,
+    clippy::uninlined_format_args,
+    unsafe_op_in_unsafe_fn
+)]
+pub(crate) mod force_skeleton {
+    include!(concat!(env!("OUT_DIR"), "/force.skel.rs"));
+}
+
 #[allow(dead_code)]
 pub(crate) mod constants {
     include!(concat!(env!("OUT_DIR"), "/constants.rs"));
@@ -60,6 +77,7 @@ macro_rules! plain {
     };
 }
 plain!(Counters, RawEvent, RawOption, RawRecord, [u32; 4], [u64; 2]);
+plain!(force_skeleton::types::bss, force_skeleton::types::settings);
 
 impl Default for Counters {
     fn default() -> Self {

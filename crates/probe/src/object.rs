@@ -62,6 +62,11 @@ pub(crate) fn open(reads: Reads) -> Result<OpenObject, Error> {
     })
 }
 
+/// The object of `bpf/force.bpf.c`.
+pub(crate) fn open_force() -> Result<OpenObject, Error> {
+    open_packed(packed!("force"))
+}
+
 fn open_packed(packed: &[u8]) -> Result<OpenObject, Error> {
     open_bytes(Elf::unpack(packed)?.bytes())
 }
@@ -97,7 +102,7 @@ pub(crate) fn load(
 }
 
 /// libbpf puts the object's name before that of a plain section.
-fn is_section(map: &OsStr, section: &str) -> bool {
+pub(crate) fn is_section(map: &OsStr, section: &str) -> bool {
     map.to_string_lossy().ends_with(section)
 }
 
