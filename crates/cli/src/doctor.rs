@@ -6,13 +6,14 @@ use std::io::Write;
 use std::time::Duration;
 
 use sockscope_probe::{
-    Cgroup, Error, HookReport, Priority, Right, When, measure, probe_hooks, rights,
+    Cgroup, Error, Fix, HookReport, Outcome as FixOutcome, Priority, Right, When, measure,
+    probe_hooks, rights, supported_fixes,
 };
 use sockscope_program::failure::Failure;
 use sockscope_program::machine;
 use sockscope_program::outcome::Outcome;
 
-use document::Document;
+use document::{Document, refusal};
 
 use crate::args::{self, DoctorFormat};
 
@@ -29,9 +30,10 @@ pub fn doctor(arguments: &args::Doctor) -> Result<Outcome, Failure> {
     let costs = if hooks.is_ok() { measure(MEASURE).unwrap_or_default() } else { Vec::new() };
     let cost =
         |program: &str| costs.iter().find(|cost| cost.program == program && cost.hits >= HITS_MIN);
+    let fixes = hooks.is_ok().then(supported_fixes);
     let mut out = std::io::stdout().lock();
     if arguments.format == DoctorFormat::Json {
-        let document = Document::new(&hooks, &all_rights(), cost);
+        let document = Document::new(&hooks, &all_rights(), cost, fixes.as_ref());
         serde_json::to_writer_pretty(&mut out, &document)
             .map_err(|error| Failure::from(std::io::Error::from(error)))?;
         writeln!(out)?;
@@ -53,7 +55,10 @@ pub fn doctor(arguments: &args::Doctor) -> Result<Outcome, Failure> {
         writeln!(out, "  {held}  {:<16}  {}", right.name, right.needed_for)?;
     }
     match &hooks {
-        Ok(hooks) => write_hooks(&mut out, hooks, &cost)?,
+        Ok(hooks) => {
+            write_hooks(&mut out, hooks, &cost)?;
+            fixes.iter().try_for_each(|fixes| write_fixes(&mut out, fixes))?;
+        }
         Err(error) => {
             let problem = match error {
                 // Which rights are needed stands above.
@@ -81,6 +86,28 @@ fn all_rights() -> Vec<Right> {
 /// Whether the hook serves a recording, and not only a measurement of it.
 fn is_for_users(report: &HookReport) -> bool {
     !matches!(report.entry.when, When::Measure | When::Benchmark)
+}
+
+/// The socket options that `sockscope try` can set here.
+fn write_fixes(
+    out: &mut impl Write,
+    fixes: &Result<Vec<(Fix, FixOutcome)>, Error>,
+) -> std::io::Result<()> {
+    writeln!(out, "\nFixes that `sockscope try` can set")?;
+    let fixes = match fixes {
+        Ok(fixes) => fixes,
+        Err(error) => return writeln!(out, "  none: {error}"),
+    };
+    for (fix, outcome) in fixes {
+        let (fix, option) = (fix.to_string(), fix.kind.option_name());
+        match outcome.accepted {
+            0 => {
+                writeln!(out, "  REFUSED   {fix:<18} {option}: {}", refusal(outcome))?;
+            }
+            _ => writeln!(out, "  accepted  {fix:<18} {option}")?,
+        }
+    }
+    Ok(())
 }
 
 fn write_hooks<'a>(

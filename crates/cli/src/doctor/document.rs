@@ -1,7 +1,7 @@
 //! `sockscope doctor --format json`: one document.
 
 use serde::Serialize;
-use sockscope_probe::{Error, HitCost, HookReport, Right};
+use sockscope_probe::{Error, Fix, HitCost, HookReport, Outcome, Right};
 use sockscope_program::machine;
 
 const SCHEMA: &str = "sockscope.doctor/1";
@@ -21,6 +21,21 @@ pub struct Document<'a> {
     rights: Vec<RightView>,
     /// Empty where the hooks cannot be tried.
     hooks: Vec<HookView<'a>>,
+    /// Socket options that `sockscope try` sets; empty where they cannot be tried.
+    fixes: Vec<FixView>,
+}
+
+/// A socket option that was set on a socket of the doctor's own.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct FixView {
+    /// As on the command line of `try`.
+    fix: String,
+    /// As `TCP_NODELAY`.
+    option: &'static str,
+    accepted: bool,
+    /// The kernel's reason; null where it accepted the option.
+    problem: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -63,7 +78,15 @@ impl<'a> Document<'a> {
         hooks: &'a Result<Vec<HookReport>, Error>,
         rights: &[Right],
         cost: impl Fn(&str) -> Option<&'a HitCost>,
+        fixes: Option<&Result<Vec<(Fix, Outcome)>, Error>>,
     ) -> Self {
+        let fix = |(fix, outcome): &(Fix, Outcome)| FixView {
+            fix: fix.to_string(),
+            option: fix.kind.option_name(),
+            accepted: outcome.accepted > 0,
+            problem: (outcome.accepted == 0).then(|| refusal(outcome)),
+        };
+        let tried = fixes.and_then(|fixes| fixes.as_ref().ok());
         let view = |report: &'a HookReport| {
             let cost = cost(report.entry.program);
             HookView {
@@ -94,8 +117,14 @@ impl<'a> Document<'a> {
             problem: hooks.as_ref().err().map(ToString::to_string),
             rights: rights.iter().map(right).collect(),
             hooks: hooks.as_deref().unwrap_or_default().iter().map(view).collect(),
+            fixes: tried.into_iter().flatten().map(fix).collect(),
         }
     }
+}
+
+/// Why a fix was not set on the socket of the trial.
+pub fn refusal(outcome: &Outcome) -> String {
+    if outcome.attempts == 0 { "not tried".to_owned() } else { outcome.reason() }
 }
 
 #[cfg(test)]
