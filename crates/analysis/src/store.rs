@@ -115,7 +115,7 @@ pub struct FlowStore {
 
 impl FlowStore {
     /// The events of one kind, in time order.
-    pub(crate) fn events_of(&self, kind: Kind) -> impl DoubleEndedIterator<Item = &Record> {
+    pub fn events_of(&self, kind: Kind) -> impl DoubleEndedIterator<Item = &Record> {
         self.events_with(&[kind]).iter().filter(move |event| event.kind == kind)
     }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use sockscope_analysis::FindingId;
-use sockscope_probe::RunAs;
+use sockscope_probe::{Fix, Force, RunAs, Sides};
 use sockscope_program::failure::Failure;
 use sockscope_program::suggest::did_you_mean;
 use sockscope_report::Filter;
@@ -50,6 +50,8 @@ pub enum Command {
     Compare(Compare),
     /// See a stalled call: recorded, explained, fixed, recorded again.
     Demo(Demo),
+    /// Set a socket option on an unchanged command from outside, and show what that changes.
+    Try(Try),
     /// Run the experiments of classic papers on the model and check their claims.
     #[command(disable_help_flag = true)]
     Lab(HandedOver),
@@ -509,6 +511,87 @@ pub struct Demo {
     pub traffic: Option<String>,
 }
 
+/// `sockscope try`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n\
+    \x20 sockscope try nodelay -- ./client\n\
+    \x20 sockscope try delack=8ms --side server -- ./client --calls 1000\n\
+    \x20 sockscope try -- ./client")]
+pub struct Try {
+    /// Socket option to set: nodelay, delack=MS, sndbuf=BYTES, rcvbuf=BYTES, notsent=BYTES, cc=NAME, pacing=RATE,
+    /// rto-min=MS, iw=SEGMENTS or window-clamp=BYTES; several with commas. Without it, the fix of the finding that
+    /// costs most
+    #[arg(value_name = "FIX[,FIX...]", value_parser = fixes)]
+    pub fixes: Option<Fixes>,
+    /// End of the connections to change; without this option the one that the finding names, else both
+    #[arg(long, value_enum, value_name = "SIDE")]
+    pub side: Option<SideArg>,
+    /// Only connections with this port at either end, or several: 80,443 or 8000-8003 (or repeat)
+    #[arg(long, value_name = "N", value_parser = ports, value_delimiter = ',', allow_negative_numbers = true)]
+    pub port: Vec<Ports>,
+    /// Only connections with this address at either end (several: repeat, or 10.0.0.1,10.0.0.2)
+    #[arg(long, value_name = "IP", value_parser = address, value_delimiter = ',')]
+    pub addr: Vec<IpAddr>,
+    /// Also change new connections of this process, whoever their peer is (several: repeat, or 12,34)
+    #[arg(long, value_name = "PID", value_parser = process, value_delimiter = ',', allow_negative_numbers = true)]
+    pub pid: Vec<u32>,
+    /// Runs of the command, half of them with the fix: 4 to 64, an even number. With fewer than 8 no difference
+    /// can be shown
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = rounds)]
+    pub rounds: usize,
+    /// As whom.
+    #[command(flatten)]
+    pub user: UserArgs,
+    /// Keep the trace bundle of each round in this folder
+    #[arg(short, long, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+    /// Form of the result
+    #[arg(long, value_enum, default_value_t)]
+    pub format: TryFormat,
+    /// When text has colours
+    #[arg(long, value_enum, value_name = "WHEN", default_value_t)]
+    pub color: ColorArg,
+    /// The command and its arguments
+    #[arg(last = true, required = true, value_name = "CMD")]
+    pub command: Vec<OsString>,
+}
+
+/// Form of the result of `try`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum TryFormat {
+    /// For people
+    #[default]
+    Text,
+    /// Schema sockscope.try/1, one document
+    Json,
+}
+
+/// Which end of a connection to change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum SideArg {
+    /// The end that connects
+    Client,
+    /// The end that accepts
+    Server,
+    /// Both ends
+    Both,
+}
+
+impl SideArg {
+    /// As the kernel's side takes it.
+    pub fn sides(self) -> Sides {
+        match self {
+            Self::Client => Sides::Client,
+            Self::Server => Sides::Server,
+            Self::Both => Sides::Both,
+        }
+    }
+}
+
+/// Fixes to set together.
+#[derive(Debug, Clone)]
+pub struct Fixes(pub Vec<Fix>);
+
 /// Arguments of a command that another program has, as they were given.
 #[derive(Debug, Args)]
 pub struct HandedOver {
@@ -550,6 +633,25 @@ fn address(text: &str) -> Result<IpAddr, String> {
 
 fn process(text: &str) -> Result<u32, String> {
     text.parse().map_err(|_| "a process has a number, as in /proc; --comm takes a name".to_owned())
+}
+
+fn fixes(text: &str) -> Result<Fixes, String> {
+    let fixes: Vec<Fix> = text.split(',').map(str::parse).collect::<Result<_, _>>()?;
+    for (at, fix) in fixes.iter().enumerate() {
+        if fixes.iter().skip(at + 1).any(|other| other.kind == fix.kind) {
+            return Err(format!("{} is there twice", fix.kind.name()));
+        }
+    }
+    if fixes.len() > Force::FIXES_MAX {
+        return Err(format!("{} fixes, at most {} fit", fixes.len(), Force::FIXES_MAX));
+    }
+    Ok(Fixes(fixes))
+}
+
+fn rounds(text: &str) -> Result<usize, String> {
+    let even = text.parse().ok().filter(|rounds: &usize| rounds.is_multiple_of(2));
+    even.filter(|rounds| (4..=64).contains(rounds))
+        .ok_or_else(|| format!("{text} rounds: give an even number from 4 to 64"))
 }
 
 fn connection(text: &str) -> Result<u32, String> {
@@ -639,6 +741,22 @@ fn some_records(text: &str) -> Result<u64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn several_fixes_are_set_together_and_each_once() {
+        assert_eq!(fixes("nodelay,delack=8ms").unwrap().0.len(), 2);
+        assert_eq!(fixes("sndbuf=1k,sndbuf=2k").unwrap_err(), "sndbuf is there twice");
+        assert!(fixes("nodelay,").unwrap_err().contains("is no fix"));
+    }
+
+    #[test]
+    fn half_of_the_rounds_have_the_fix() {
+        assert_eq!(rounds("8"), Ok(8));
+        for wrong in ["0", "2", "7", "66", "x", "-8"] {
+            let error = rounds(wrong).unwrap_err();
+            assert_eq!(error, format!("{wrong} rounds: give an even number from 4 to 64"));
+        }
+    }
     use clap::CommandFactory;
 
     #[test]

@@ -28,6 +28,7 @@ mod recording;
 mod sink;
 mod temporary;
 mod terminal;
+mod trial;
 #[cfg(test)]
 mod usage_error_tests;
 mod user;
@@ -60,6 +61,7 @@ fn execute(command: Command) -> Result<Outcome, Failure> {
         Command::Merge(merge) => merge::merge(&merge).map(|()| Outcome::Done),
         Command::Compare(compare) => compare::compare(&compare).map(|()| Outcome::Done),
         Command::Demo(demo) => demo::demo(&demo).map(|()| Outcome::Done),
+        Command::Try(arguments) => trial::try_fixes(&arguments).map(|()| Outcome::Done),
         Command::Lab(rest) => Err(hand_over("lab", &rest.arguments)),
         Command::Vmtp(rest) => Err(hand_over("vmtp", &rest.arguments)),
     }

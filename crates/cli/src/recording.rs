@@ -9,7 +9,8 @@ use std::process::{Child, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use sockscope_probe::{
-    Cgroup, HookReport, Options, Pick, Priority, Recorder, RunAs, SoLog, Summary, When, spawn,
+    Cgroup, Fix, Force, ForcedPeer, HookReport, Options, Outcome as FixOutcome, Pick, Priority,
+    Recorder, RunAs, Scope, SoLog, Summary, When, spawn,
 };
 use sockscope_program::failure::Failure;
 use sockscope_program::machine;
@@ -202,7 +203,7 @@ pub fn record(record: &args::Record) -> Result<(), Failure> {
         duration: record.duration,
         max_records: record.max_records,
     };
-    let Recorded { records, missed, status, failure, advice, limit } = job.record()?;
+    let Recorded { records, missed, status, failure, advice, limit, .. } = job.record()?;
     tell_failure(status);
     if let Some(failure) = failure {
         return Err(failure);
@@ -252,9 +253,40 @@ pub struct Recorded {
     advice: Option<String>,
     /// The option whose limit ended it.
     limit: Option<&'static str>,
+    /// Empty where nothing was to be set.
+    forced: Forced,
+}
+
+/// Socket options to set on the command's sockets, from outside.
+pub struct Forcing<'a> {
+    pub fixes: &'a [Fix],
+    /// Whose sockets; the command's group is added.
+    pub scope: Scope,
+}
+
+/// What was set so.
+#[derive(Debug, Clone, Default)]
+pub struct Forced {
+    /// In the order of the fixes.
+    pub outcomes: Vec<FixOutcome>,
+    /// Changed sockets: the command's, those of its peers, and those of other processes that were named.
+    pub sockets: [u32; 3],
+    /// The first of the peers.
+    pub peers: Vec<ForcedPeer>,
+}
+
+impl Forced {
+    fn of(force: &Force) -> Result<Self, sockscope_probe::Error> {
+        Ok(Self { outcomes: force.outcomes()?, sockets: force.sockets()?, peers: force.peers()? })
+    }
 }
 
 impl Recorded {
+    /// What was set on sockets.
+    pub fn forced(&self) -> &Forced {
+        &self.forced
+    }
+
     /// How the command ended, and what ended the recording early.
     pub fn ended(self) -> (Option<ExitStatus>, Option<Failure>) {
         (self.status, self.failure)
@@ -302,6 +334,15 @@ impl Job<'_> {
     ///
     /// When it cannot begin: then there is no bundle.
     pub fn record(&self) -> Result<Recorded, Failure> {
+        self.record_with(None)
+    }
+
+    /// Runs it to its end, with options that are set on the command's sockets.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot begin: then there is no bundle.
+    pub fn record_with(&self, forcing: Option<&Forcing<'_>>) -> Result<Recorded, Failure> {
         let output = OutputDir::find(self.dir, &[])?;
         self.check()?;
         if let Some(right) = sockscope_probe::missing_right() {
@@ -325,6 +366,11 @@ impl Job<'_> {
         // Before the start: the lists fill from the moment at which the probes are attached.
         let mut priority = Priority::raise();
         let mut recorder = Recorder::start(&pick, options)?;
+        let force = forcing.map(|forcing| {
+            let group = group.as_ref().map(Cgroup::id);
+            Force::attach(forcing.fixes, &Scope { group, ..forcing.scope.clone() })
+        });
+        let force = force.transpose()?;
         let mut meta = self.meta(&pick, &recorder.hooks());
         let limit = self.how.max_size.map(|bytes| SizeLimit::new(bytes, &meta));
         let limit =
@@ -358,6 +404,8 @@ impl Job<'_> {
         let goes_on = command.filter(|_| !matches!(ended, Ok(Some(_))));
         let members = group.as_ref().map(Cgroup::members).unwrap_or_default();
         let survivors = command::survivors(goes_on, &members);
+        let forced = force.as_ref().map(Forced::of).transpose();
+        drop(force);
         let finished = recorder.finish(&mut sink, DRAIN_DEADLINE).map_err(Failure::from);
         let updated = meta_thread.end();
         let (status, failure) = match ended {
@@ -372,7 +420,12 @@ impl Job<'_> {
             failure,
             advice: None,
             limit: None,
+            forced: Forced::default(),
         };
+        match forced {
+            Ok(forced) => recorded.forced = forced.unwrap_or_default(),
+            Err(error) => recorded.note(Some(error.into())),
+        }
         match finished {
             Ok(summary) => {
                 complete(&mut meta, &summary);
@@ -625,7 +678,7 @@ fn own_user() -> u32 {
 }
 
 /// The number of the user who called sudo.
-fn sudo_caller() -> Option<String> {
+pub fn sudo_caller() -> Option<String> {
     std::env::var("SUDO_UID").ok()
 }
 

@@ -38,8 +38,8 @@ fn the_page_of_the_command_line_is_what_the_program_says() {
 fn every_command_has_an_entry() {
     let commands = commands(&SOCKSCOPE.help(&[]));
     for command in [
-        "run", "record", "report", "show", "plot", "explain", "doctor", "compare", "demo", "lab",
-        "vmtp",
+        "run", "record", "report", "show", "plot", "explain", "doctor", "compare", "demo", "try",
+        "lab", "vmtp",
     ] {
         assert!(commands.iter().any(|name| name == command), "{command}: {commands:?}");
     }

@@ -14,6 +14,7 @@ mod compare;
 mod csv;
 mod csv_requests;
 mod filter;
+mod fix_to_try;
 mod json;
 mod order;
 pub mod plot;
@@ -40,9 +41,10 @@ pub use compare::{
 pub use csv::Csv;
 pub use csv_requests::CsvRequests;
 pub use filter::{Filter, FilterError};
+pub use fix_to_try::{FixToTry, findings_by_cost, fix_to_try};
 pub use json::Json;
 pub use show::{ShowOptions, show, show_tcpdump};
-pub use text::Text;
+pub use text::{Text, write_verdict};
 pub use times::WallClock;
 
 use times::Times;

@@ -50,6 +50,15 @@ impl Format for Text {
     }
 }
 
+/// Writes the verdict of a report alone, with its reason and its fix.
+///
+/// # Errors
+///
+/// [`ReportError::Write`] when `out` fails.
+pub fn write_verdict(report: &Report<'_>, out: &mut dyn io::Write) -> Result<(), ReportError> {
+    Ok(header::write_verdict_alone(report, &mut Page::new(out, report.options))?)
+}
+
 #[cfg(test)]
 mod tests;
 #[cfg(test)]

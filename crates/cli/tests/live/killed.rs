@@ -143,7 +143,7 @@ impl Drop for Killed {
 }
 
 /// Ids of the BPF programs that a process holds, alone or by a link.
-fn programs_held_by(pid: u32) -> BTreeSet<u64> {
+pub fn programs_held_by(pid: u32) -> BTreeSet<u64> {
     let Ok(open) = fs::read_dir(format!("/proc/{pid}/fdinfo")) else { return BTreeSet::new() };
     let texts = open.flatten().filter_map(|file| fs::read_to_string(file.path()).ok());
     let ids = |text: String| {
@@ -154,7 +154,7 @@ fn programs_held_by(pid: u32) -> BTreeSet<u64> {
 }
 
 /// Which of these programs the kernel still has.
-fn leftover(programs: &BTreeSet<u64>) -> BTreeSet<u64> {
+pub fn leftover(programs: &BTreeSet<u64>) -> BTreeSet<u64> {
     let output = Command::new("bpftool").args(["--json", "prog", "show"]).output();
     let said = stdout_of(&output.expect("bpftool is installed: see scripts/setup"));
     let all: serde_json::Value = serde_json::from_str(&said).expect("bpftool speaks JSON");
@@ -163,7 +163,7 @@ fn leftover(programs: &BTreeSet<u64>) -> BTreeSet<u64> {
 }
 
 /// Control groups that a recorder made, wherever the version 2 hierarchy is mounted.
-fn groups_of(pid: u32) -> Vec<PathBuf> {
+pub fn groups_of(pid: u32) -> Vec<PathBuf> {
     let mounts = fs::read_to_string("/proc/self/mounts").expect("proc(5)");
     let points = mounts.lines().filter_map(|line| {
         let mut words = line.split_whitespace().skip(1);
@@ -184,7 +184,7 @@ fn size(file: &Path) -> u64 {
 }
 
 /// Waits; how long only decides how long a failure takes.
-fn wait_until(what: &str, is_so: impl Fn() -> bool) {
+pub fn wait_until(what: &str, is_so: impl Fn() -> bool) {
     let since = Instant::now();
     while !is_so() {
         assert!(since.elapsed() < Duration::from_secs(15), "never came: {what}");

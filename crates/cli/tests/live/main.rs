@@ -51,6 +51,7 @@ mod soak;
 mod socket_buffers;
 mod split;
 mod stall;
+mod trial;
 mod tun;
 mod turned_away;
 mod two_hosts;

@@ -36,6 +36,10 @@ pub(super) fn write(report: &Report<'_>, page: &mut Page<'_>) -> io::Result<Opti
     Ok(lead)
 }
 
+pub(super) fn write_verdict_alone(report: &Report<'_>, page: &mut Page<'_>) -> io::Result<()> {
+    write_verdict(report, verdict(report), page)
+}
+
 fn write_origin(report: &Report<'_>, page: &mut Page<'_>) -> io::Result<()> {
     let origin = report.origin;
     let known = |text: &Option<String>| text.clone().unwrap_or_else(|| "?".to_owned());

@@ -1,0 +1,288 @@
+//! The result of `sockscope try` as text.
+
+use std::io::Write;
+
+use sockscope_analysis::{Analysis, Distribution};
+use sockscope_probe::{Fix, FixKind, Outcome, Sides};
+use sockscope_program::failure::Failure;
+use sockscope_render::number::{count, rate, time};
+use sockscope_report::{Options, Origin, Report, compare, write_verdict};
+
+use super::difference::{Difference, median};
+use super::round::Override;
+use super::rounds::{Figure, Trial};
+use crate::command;
+use crate::terminal::{self, Target};
+
+/// With fewer rounds the interval has less than 95 % coverage: see [`Difference`].
+const ROUNDS_MIN: usize = 8;
+
+/// As `client`.
+pub fn sides(sides: Sides) -> &'static str {
+    match sides {
+        Sides::Client => "client",
+        Sides::Server => "server",
+        Sides::Both => "client and the server",
+    }
+}
+
+/// Writes verdicts, ledgers, distributions and the difference.
+pub fn write(trial: &Trial<'_>, out: &mut dyn Write) -> Result<(), Failure> {
+    let options = terminal::options(Target::Stdout, trial.arguments.color);
+    let options = Options { full: false, ..options };
+    for line in head(trial) {
+        writeln!(out, "{line}")?;
+    }
+    let before = trial.analysis(false)?;
+    if let Some((analysis, origin)) = &before {
+        writeln!(out, "\nwithout")?;
+        write_verdict(&report(analysis, origin, &options), out)?;
+    }
+    if trial.fixes.is_empty() {
+        return Ok(());
+    }
+    let after = trial.analysis(true)?;
+    if let Some((analysis, origin)) = &after {
+        writeln!(out, "\nwith {}", trial.named())?;
+        write_verdict(&report(analysis, origin, &options), out)?;
+    }
+    if let (Some((before, _)), Some((after, _))) = (&before, &after) {
+        writeln!(
+            out,
+            "\nthe round without (before) and the round with {} (after) in the middle",
+            trial.named()
+        )?;
+        compare(before, after, &options, out)?;
+    }
+    writeln!(out)?;
+    for line in distributions(trial, &options) {
+        writeln!(out, "{line}")?;
+    }
+    for line in notes(trial) {
+        writeln!(out, "note     {line}")?;
+    }
+    writeln!(out, "result   {}", result(trial, &options))?;
+    Ok(())
+}
+
+fn report<'a>(analysis: &'a Analysis, origin: &'a Origin, options: &'a Options) -> Report<'a> {
+    Report { origin, analysis, options }
+}
+
+fn head(trial: &Trial<'_>) -> Vec<String> {
+    let words: Vec<_> = trial.arguments.command.iter().map(|it| it.to_string_lossy()).collect();
+    let command = sockscope_report::printable(&words.join(" "));
+    let mut lines = vec![format!("sockscope try {}: {command}", trial.named())];
+    if let Some(chosen) = &trial.chosen {
+        for change in &chosen.changes {
+            lines.push(format!(
+                "program  {} has no socket option as its fix, the program must be changed. {}",
+                change.id.name(),
+                change.fix
+            ));
+        }
+        match &chosen.finding {
+            Some(finding) => {
+                lines.push(format!("why      {}: {}", finding.id.name(), finding.summary));
+            }
+            None => {
+                lines.push("result   no finding of this run has a fix that try can set".to_owned());
+            }
+        }
+    }
+    if !trial.fixes.is_empty() {
+        let rounds = trial.rounds.len();
+        lines.push(format!("rounds   {rounds}, without and with it in turns (ABBA)"));
+        let total = |at: usize| {
+            trial.rounds.iter().filter_map(|round| round.forced.sockets.get(at)).sum::<u32>()
+        };
+        lines.push(format!(
+            "set      at the {}: {} sockets of the command, {} of its peers",
+            sides(trial.sides),
+            count(total(0).into()),
+            count(total(1).into())
+        ));
+    }
+    lines
+}
+
+fn distributions(trial: &Trial<'_>, options: &Options) -> Vec<String> {
+    let mut lines = Vec::new();
+    for with_fix in [false, true] {
+        let kind = if with_fix { "with" } else { "without" };
+        if let Some(times) = trial.exchanges(with_fix) {
+            let Distribution { count: number, p50, p90, p99, max, .. } = times;
+            let [p50, p90, p99, max] = [p50, p90, p99, max].map(|ns| time(ns, options.charset));
+            lines.push(format!(
+                "{kind:<8} {} exchanges: p50 {p50}, p90 {p90}, p99 {p99}, max {max}",
+                count(number)
+            ));
+        }
+        let mut rates = trial.figures(Figure::Throughput, with_fix);
+        rates.sort_by(f64::total_cmp);
+        if let [low, .., high] = rates.as_slice()
+            && let Some(median) = median(&rates)
+        {
+            let [low, median, high] = [*low, median, *high].map(rate);
+            lines.push(format!("{kind:<8} throughput {low} to {high} a round, median {median}"));
+        }
+    }
+    for figure in [Figure::Exchanges, Figure::Throughput] {
+        if let Some(difference) = trial.difference(figure) {
+            lines.push(format!("change   {}", interval(figure, &difference, options)));
+        }
+    }
+    lines
+}
+
+fn interval(figure: Figure, difference: &Difference, options: &Options) -> String {
+    let signed = |value: f64| {
+        let sign = if value < 0.0 { "-" } else { "+" };
+        match figure {
+            Figure::Exchanges => format!("{sign}{}", time(value.abs() as u64, options.charset)),
+            Figure::Throughput => format!("{sign}{}", rate(value.abs())),
+        }
+    };
+    let name = match figure {
+        Figure::Exchanges => "median exchange of a round",
+        Figure::Throughput => "throughput of a round",
+    };
+    let Difference { difference, low, high, coverage, .. } = *difference;
+    format!(
+        "{name} {}, between {} and {} ({:.0} % interval)",
+        signed(difference),
+        signed(low),
+        signed(high),
+        (coverage * 100.0).floor()
+    )
+}
+
+/// The answer in one line.
+pub fn result(trial: &Trial<'_>, options: &Options) -> String {
+    let outcomes = trial.outcomes();
+    if outcomes.iter().all(|outcome| outcome.attempts == 0) {
+        return "nothing was changed: no TCP connection in the scope opened in the rounds with the fix".to_owned();
+    }
+    if outcomes.iter().all(|outcome| outcome.accepted == 0) {
+        return "nothing was changed: the kernel refused the fix on each socket".to_owned();
+    }
+    let figure = trial.figure();
+    let named = trial.named();
+    let Some(difference) = trial.difference(figure) else {
+        return "the rounds have no traffic to compare".to_owned();
+    };
+    if !difference.is_shown {
+        let few = match trial.rounds.len() {
+            rounds @ ..ROUNDS_MIN => {
+                format!(" ({rounds} rounds are too few: --rounds {ROUNDS_MIN})")
+            }
+            _ => String::new(),
+        };
+        return format!(
+            "no difference that the rounds can show between without and with {named}{few}"
+        );
+    }
+    let Difference { without, with, difference: change, .. } = difference;
+    let show = |value: f64| match figure {
+        Figure::Exchanges => time(value as u64, options.charset),
+        Figure::Throughput => rate(value),
+    };
+    let is_better = (figure == Figure::Exchanges) == (change < 0.0);
+    let what = match figure {
+        Figure::Exchanges => "exchanges take",
+        Figure::Throughput => "throughput is",
+    };
+    format!(
+        "{named} {}: {what} {} with it, {} without it (medians)",
+        if is_better { "helps" } else { "makes it worse" },
+        show(with),
+        show(without)
+    )
+}
+
+/// What qualifies the result, one line each.
+pub fn notes(trial: &Trial<'_>) -> Vec<String> {
+    let mut lines = Vec::new();
+    for (fix, outcome) in trial.fixes.iter().zip(trial.outcomes()) {
+        lines.extend(refusal(fix, &outcome));
+        lines.extend(clipped(fix, &outcome));
+    }
+    for peer in trial.peers() {
+        lines.push(format!("{} was also set on sockets of a peer: {peer}", trial.named()));
+    }
+    let of_processes: u32 =
+        trial.rounds.iter().filter_map(|round| round.forced.sockets.get(2)).sum();
+    if !trial.arguments.pid.is_empty() {
+        lines.push(format!("{} was set on {of_processes} sockets by --pid", trial.named()));
+    }
+    for one in overrides(trial) {
+        lines.push(overridden(trial, &one));
+    }
+    for (round, number) in trial.rounds.iter().zip(1..) {
+        if !round.status.success() {
+            lines.push(format!(
+                "the command of round {number} ended with {}",
+                command::ending(round.status)
+            ));
+        }
+    }
+    lines
+}
+
+/// The overrides of all rounds together.
+pub fn overrides(trial: &Trial<'_>) -> Vec<Override> {
+    let mut all: Vec<Override> = Vec::new();
+    for one in trial.rounds.iter().flat_map(|round| &round.overrides) {
+        match all.iter_mut().find(|other| (other.fix, other.asked) == (one.fix, one.asked)) {
+            Some(other) => other.sockets += one.sockets,
+            None => all.push(one.clone()),
+        }
+    }
+    all
+}
+
+fn overridden(trial: &Trial<'_>, one: &Override) -> String {
+    let Some(fix) = trial.fixes.get(one.fix) else { return String::new() };
+    let to = match fix.kind {
+        FixKind::Cc => "another algorithm".to_owned(),
+        _ => one.asked.to_string(),
+    };
+    format!(
+        "the program set {} itself later, to {to}, on {} sockets: there {fix} was not in effect",
+        fix.kind.option_name(),
+        one.sockets
+    )
+}
+
+/// Option, errno and who refused.
+pub fn refusal(fix: &Fix, outcome: &Outcome) -> Option<String> {
+    let advice = match fix.kind {
+        FixKind::Delack | FixKind::RtoMin => {
+            "; it takes two timer ticks at least and 200 ms at most"
+        }
+        FixKind::Cc => "; it takes what net.ipv4.tcp_available_congestion_control has",
+        _ => "",
+    };
+    (outcome.refused > 0).then(|| {
+        format!(
+            "{fix}: the kernel refused {} on {} of {} sockets ({}){advice}",
+            fix.kind.option_name(),
+            outcome.refused,
+            outcome.attempts,
+            outcome.reason()
+        )
+    })
+}
+
+/// The kernel doubles the size of a buffer (socket(7)), and keeps it within a limit.
+fn clipped(fix: &Fix, outcome: &Outcome) -> Option<String> {
+    let limit = match fix.kind {
+        FixKind::Sndbuf => "net.core.wmem_max",
+        FixKind::Rcvbuf => "net.core.rmem_max",
+        _ => return None,
+    };
+    let granted = u64::from(outcome.granted?);
+    (granted < 2 * u64::from(fix.value)).then(|| {
+        format!("{fix}: the kernel granted {} bytes, as {limit} limits it", count(granted / 2))
+    })
+}

@@ -1,0 +1,222 @@
+//! `sockscope try`: a fix from outside on an unchanged command.
+//!
+//! Each test has few and short rounds. The full form (`SOCKSCOPE_SOAK=full`) has a workload on which a fix has an
+//! effect and one on which it has none.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread;
+
+use serde_json::Value;
+
+use crate::bundle::{sockscope, stdout_of, words, workload};
+use crate::killed::{groups_of, leftover, programs_held_by, wait_until};
+use crate::report::{count, text};
+use crate::schema::Schema;
+use crate::turn;
+
+/// Whether the full form was asked for.
+fn is_full() -> bool {
+    std::env::var("SOCKSCOPE_SOAK").is_ok_and(|form| form == "full")
+}
+
+/// The result of a trial of `command` with these arguments, and what was said on standard error.
+fn tried(arguments: &[&str], command: &[String]) -> (Value, String) {
+    let mut program = sockscope();
+    program.arg("try").args(arguments).args(["--format", "json", "--"]).args(command);
+    let output = program.stdin(Stdio::null()).output().expect("it was built");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{said}");
+    let place = Path::new("sockscope try");
+    Schema::read("try").check(place, &output.stdout);
+    (serde_json::from_slice(&output.stdout).expect("JSON"), said)
+}
+
+/// Changed sockets of the command, of its peers and by `--pid`.
+fn sockets(result: &Value) -> [u64; 3] {
+    ["command", "peers", "processes"].map(|whose| count(&result["sockets"][whose]))
+}
+
+fn found(kind: &Value, id: &str) -> u64 {
+    let findings = kind["findings"].as_array().expect("findings");
+    findings.iter().filter(|one| one["id"] == id).map(|one| count(&one["count"])).sum()
+}
+
+#[test]
+fn root_a_stall_is_there_without_nodelay_and_gone_with_it() {
+    let Some(_turn) = turn::take() else { return };
+    let calls = if is_full() { "200" } else { "5" };
+    // Without a fix on the command line it is that of the finding.
+    let (result, said) = tried(&[], &workload("split_calls.py", &["--calls", calls]));
+    let stalls = calls.parse::<u64>().expect("a number") - 1;
+    assert!(found(&result["without"], "nagle-delayed-ack").abs_diff(stalls) <= 1, "{result}");
+    assert_eq!(found(&result["with"], "nagle-delayed-ack"), 0, "{result}");
+    assert_eq!(result["exchange_p50_ns"]["is_shown"], true, "{result}");
+    assert_eq!(
+        (&result["fixes"][0]["fix"], &result["sides"]),
+        (&"nodelay".into(), &"client".into())
+    );
+    // One client in each of the four rounds with the fix.
+    assert_eq!(result["fixes"][0]["accepted"], 4);
+    assert_eq!(sockets(&result), [4, 0, 0]);
+    assert_eq!(result["chosen"]["finding"], "nagle-delayed-ack");
+    assert!(text(&result["result"]).starts_with("nodelay helps"), "{result}");
+    assert!(said.contains("nodelay at the client, for nagle-delayed-ack: "), "{said}");
+}
+
+/// One trial for three answers, as each round takes a second here.
+#[test]
+fn root_what_the_kernel_refuses_and_what_the_program_sets_later_is_reported() {
+    let Some(_turn) = turn::take() else { return };
+    let calls = workload("split_calls.py", &["--calls", "5", "--nagle-later"]);
+    let arguments = ["nodelay,delack=1ms", "--rounds", "4", "--side", "client"];
+    let (result, _) = tried(&arguments, &calls);
+    let [nodelay, delack] = [0, 1].map(|at| &result["fixes"][at]);
+    assert_eq!((count(&nodelay["accepted"]), count(&nodelay["overridden"])), (2, 2), "{result}");
+    assert_eq!((count(&delack["attempts"]), count(&delack["refused"])), (2, 2), "{result}");
+    assert!(text(&delack["reason"]).starts_with("EINVAL"), "{result}");
+    let notes = result["notes"].to_string();
+    for note in [
+        "delack=1ms: the kernel refused TCP_BPF_DELACK_MAX on 2 of 2 sockets (EINVAL",
+        "the program set TCP_NODELAY itself later, to 0, on 2 sockets",
+    ] {
+        assert!(notes.contains(note), "{notes}");
+    }
+    assert!(
+        text(&result["result"]).starts_with("no difference that the rounds can show"),
+        "{result}"
+    );
+}
+
+/// The peers are sockets of this test: their options can be read, in each round.
+#[test]
+fn root_the_other_end_is_changed_and_no_other_socket() {
+    let Some(_turn) = turn::take() else { return };
+    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
+    let at = listener.local_addr().expect("bound");
+    let serving = thread::spawn(move || {
+        let mut seen = Vec::new();
+        for _ in 0..4 {
+            let (mut peer, _) = listener.accept().expect("the command connects");
+            // Not of the command, at the same port and at the same time.
+            let own = TcpStream::connect(at).expect("it listens");
+            let (stranger, _) = listener.accept().expect("it connected");
+            seen.push([&peer, &own, &stranger].map(|one| one.nodelay().expect("an option")));
+            peer.read_exact(&mut [0]).expect("a request");
+            peer.write_all(&[7]).expect("an answer");
+        }
+        seen
+    });
+    let client = format!(
+        "import socket; s = socket.create_connection(('127.0.0.1', {})); s.send(b'x'); s.recv(1)",
+        at.port()
+    );
+    let (result, said) = tried(&["nodelay", "--rounds", "4"], &words(&["python3", "-c", &client]));
+    let seen = serving.join().expect("it serves");
+    let with = [true, false, false];
+    assert_eq!(seen, [[false; 3], with, with, [false; 3]]);
+    assert_eq!(sockets(&result), [2, 2, 0], "{result}");
+    assert_eq!(result["fixes"][0]["overridden"], 0, "{result}");
+    let line = format!("(pid {}), server at port {}", std::process::id(), at.port());
+    assert!(said.contains("nodelay is also set on sockets of a peer: "), "{said}");
+    assert!(said.contains(&line) && result["peers"].to_string().contains(&line), "{said}");
+}
+
+#[test]
+fn root_a_trial_that_is_killed_leaves_nothing_and_its_command_goes_on() {
+    let Some(_turn) = turn::take() else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let transfer = workload("bulk.py", &["--bytes", "20000000", "--rate", "10000000"]);
+    // The first round, which has no fix, ends at once.
+    let script = "[ -e \"$0\" ] || { touch \"$0\"; exit 0; }; exec \"$@\"";
+    let mut program = sockscope();
+    program.args(["try", "nodelay", "-o"]).arg(folder.path()).args(["--", "sh", "-c", script]);
+    program.arg(folder.path().join("mark")).args(&transfer);
+    program.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut trial = program.spawn().expect("it was built");
+    let second = folder.path().join("2-with.sockscope/records.arrows");
+    wait_until("data of a round with the fix", || {
+        fs::metadata(&second).is_ok_and(|file| file.len() > 50_000)
+    });
+    let pid = trial.id();
+    let programs = programs_held_by(pid);
+    assert!(names(&programs).contains(&"force".to_owned()), "{:?}", names(&programs));
+    trial.kill().expect("it runs");
+    // The pipe ends with the transfer, which goes on.
+    let mut said = String::new();
+    trial.stderr.as_mut().expect("piped above").read_to_string(&mut said).expect("text");
+    trial.wait().expect("it was started");
+    let facts = said.lines().find(|line| line.starts_with('{')).expect("facts of the transfer");
+    let facts: Value = serde_json::from_str(facts).expect("JSON");
+    assert_eq!(facts["server"]["read_bytes"], 20_000_000, "{facts}");
+    let status = sockscope().args(["run", "--format", "json", "--", "true"]).output();
+    assert!(status.expect("it was built").status.success());
+    wait_until("its programs are gone", || leftover(&programs).is_empty());
+    assert_eq!(groups_of(pid), Vec::<PathBuf>::new());
+}
+
+/// The kernel's names of programs.
+fn names(programs: &BTreeSet<u64>) -> Vec<String> {
+    let name = |id: &u64| {
+        let mut show = Command::new("bpftool");
+        show.args(["--json", "prog", "show", "id", &id.to_string()]);
+        let said = stdout_of(&show.output().expect("bpftool is installed: see scripts/setup"));
+        let program: Value = serde_json::from_str(&said).expect("bpftool speaks JSON");
+        text(&program["name"]).to_owned()
+    };
+    programs.iter().map(name).collect()
+}
+
+/// Fixes, a workload on which each has an effect, and whether the exchanges or the transfer show it.
+const EFFECTS: [(&str, &str, &[&str]); 6] = [
+    ("nodelay", "split_calls.py", &["--calls", "25"]),
+    ("delack=8ms", "split_calls.py", &["--calls", "25"]),
+    ("sndbuf=1M", "bulk.py", &["--bytes", "30000000", "--sndbuf", "4608"]),
+    ("rcvbuf=1M", "bulk.py", &["--bytes", "30000000", "--rcvbuf", "4608"]),
+    ("pacing=20mbit", "bulk.py", &["--bytes", "3000000"]),
+    ("window-clamp=4k", "bulk.py", &["--bytes", "30000000"]),
+];
+
+/// Fixes that calls over loopback do not need.
+const NO_EFFECTS: [&str; 10] = [
+    "nodelay",
+    "delack=8ms",
+    "sndbuf=1M",
+    "rcvbuf=1M",
+    "notsent=16k",
+    "cc=reno",
+    "pacing=1gbit",
+    "rto-min=40ms",
+    "iw=20",
+    "window-clamp=64k",
+];
+
+#[test]
+fn root_each_fix_has_an_effect_where_it_should_and_none_elsewhere() {
+    let Some(_turn) = turn::take() else { return };
+    if !is_full() {
+        // Some five minutes: `scripts/soak tries`.
+        return;
+    }
+    for (fix, program, arguments) in EFFECTS {
+        let (result, _) = tried(&[fix], &workload(program, arguments));
+        println!("{fix:<16} {program:<16} {}", result["result"]);
+        assert_eq!(result["fixes"][0]["refused"], 0, "{result}");
+        let named = text(&result["result"]);
+        // A limit of the rate or of the window is an effect too.
+        let is_limit = matches!(fix, "pacing=20mbit" | "window-clamp=4k");
+        let verb = if is_limit { "makes it worse" } else { "helps" };
+        assert!(named.starts_with(&format!("{fix} {verb}")), "{result}");
+    }
+    for fix in NO_EFFECTS {
+        let (result, _) = tried(&[fix, "--rounds", "12"], &workload("rpc.py", &["--calls", "300"]));
+        println!("{fix:<16} rpc.py           {}", result["result"]);
+        assert_eq!(result["fixes"][0]["refused"], 0, "{result}");
+        let named = text(&result["result"]);
+        assert!(named.starts_with("no difference that the rounds can show"), "{fix}: {result}");
+    }
+}

@@ -1,0 +1,61 @@
+//! Which fix of a finding `sockscope try` can show.
+
+use sockscope_analysis::{Finding, FindingId};
+use sockscope_record::{Direction, Side};
+
+use crate::{Report, order};
+
+/// A fix as `sockscope try` takes it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FixToTry {
+    /// As `nodelay`.
+    pub fix: &'static str,
+    /// The end of the connection to change.
+    pub side: Side,
+}
+
+/// The end to change, seen from the flow of the finding.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    Sender,
+    Receiver,
+}
+
+/// The findings whose fix is a socket option, the option, and whose socket has it.
+const FIXES: [(FindingId, &str, End); 7] = [
+    (FindingId::NagleDelayedAck, "nodelay", End::Sender),
+    (FindingId::DelayedAckWait, "delack=8ms", End::Receiver),
+    (FindingId::SendBufferLimited, "sndbuf=4M", End::Sender),
+    (FindingId::ReceiveWindowLimited, "rcvbuf=4M", End::Receiver),
+    (FindingId::CongestionLimited, "iw=40", End::Sender),
+    (FindingId::NetworkQueue, "cc=bbr", End::Sender),
+    (FindingId::PacingLimited, "pacing=10gbit", End::Sender),
+];
+
+/// The fix that `sockscope try` can show; `None` where another change is needed.
+pub fn fix_to_try(finding: &Finding) -> Option<FixToTry> {
+    let (_, fix, end) = FIXES.iter().find(|(id, ..)| *id == finding.id)?;
+    let is_of_client = (finding.flow.direction() == Direction::FromClient) == (*end == End::Sender);
+    Some(FixToTry { fix, side: if is_of_client { Side::Client } else { Side::Server } })
+}
+
+/// The findings by rule, the one that costs most first: of each the occurrence that costs most.
+pub fn findings_by_cost<'a>(report: &Report<'a>) -> Vec<&'a Finding> {
+    order::finding_totals(report).into_iter().map(|total| total.worst).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::stall;
+
+    #[test]
+    fn a_fix_belongs_to_the_sender_or_the_receiver_of_the_flow() {
+        let mut finding = stall().connections[0].findings[0].clone();
+        assert_eq!(fix_to_try(&finding), Some(FixToTry { fix: "nodelay", side: Side::Client }));
+        finding.id = FindingId::DelayedAckWait;
+        assert_eq!(fix_to_try(&finding), Some(FixToTry { fix: "delack=8ms", side: Side::Server }));
+        finding.id = FindingId::SplitMessage;
+        assert_eq!(fix_to_try(&finding), None);
+    }
+}
