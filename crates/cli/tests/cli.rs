@@ -458,7 +458,7 @@ fn a_bundle_without_one_of_its_files_says_so() {
 fn without_the_flow_table_nothing_is_said_of_where_the_ends_are() {
     let (_folder, dir) = spoilt("two-writes");
     fs::remove_file(dir.join("flows.arrows")).expect("the copy has it");
-    let output = run(["report", path(&dir)]);
+    let output = run(["report", path(&dir), "--full"]);
     let said = text(&output.stdout);
     assert!(said.contains("flow table is missing or damaged"), "{said}");
     assert!(!said.contains("not on this host"), "{said}");

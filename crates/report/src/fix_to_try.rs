@@ -39,6 +39,11 @@ pub fn fix_to_try(finding: &Finding) -> Option<FixToTry> {
     Some(FixToTry { fix, side: if is_of_client { Side::Client } else { Side::Server } })
 }
 
+/// The command that shows it, as a user can paste it.
+pub(crate) fn command(finding: &Finding) -> Option<String> {
+    fix_to_try(finding).map(|one| format!("sockscope try {} -- CMD", one.fix))
+}
+
 /// The findings by rule, the one that costs most first: of each the occurrence that costs most.
 pub fn findings_by_cost<'a>(report: &Report<'a>) -> Vec<&'a Finding> {
     order::finding_totals(report).into_iter().map(|total| total.worst).collect()
@@ -56,6 +61,6 @@ mod tests {
         finding.id = FindingId::DelayedAckWait;
         assert_eq!(fix_to_try(&finding), Some(FixToTry { fix: "delack=8ms", side: Side::Server }));
         finding.id = FindingId::SplitMessage;
-        assert_eq!(fix_to_try(&finding), None);
+        assert_eq!((fix_to_try(&finding), command(&finding)), (None, None));
     }
 }

@@ -9,7 +9,7 @@ use sockscope_record::{Process, Protocol};
 
 use super::flow::{FlowView, TimesView};
 use super::requests::RequestsView;
-use crate::Report;
+use crate::{Report, fix_to_try};
 
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -112,6 +112,9 @@ struct FindingView<'a> {
     summary: &'a str,
     evidence: Vec<EvidenceView<'a>>,
     fix: &'a str,
+    /// The command that shows the fix on the unchanged program; absent where a socket option is no fix.
+    #[serde(rename = "try", skip_serializing_if = "Option::is_none")]
+    command: Option<String>,
 }
 
 impl<'a> FindingView<'a> {
@@ -125,6 +128,7 @@ impl<'a> FindingView<'a> {
             summary: &finding.summary,
             evidence: finding.evidence.iter().map(EvidenceView::new).collect(),
             fix: &finding.fix,
+            command: fix_to_try::command(finding),
         }
     }
 }

@@ -85,7 +85,7 @@ fn a_connection_has_the_keys_of_its_schema() {
          opened_ns closed_ns preexisting both_ends_here kernels_own refused syn_dropped reset windows_shut exchanges requests buffers",
     );
     has_keys(&connection["processes"][0], "pid comm side");
-    has_keys(&connection["findings"][0], "id count cost_ns flow side summary evidence fix");
+    has_keys(&connection["findings"][0], "id count cost_ns flow side summary evidence fix try");
     has_keys(&connection["findings"][0]["evidence"][0], "at_ns text");
     has_keys(
         &connection["exchanges"],

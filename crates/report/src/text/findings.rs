@@ -7,6 +7,7 @@ use sockscope_render::number::{count, percent_of};
 use sockscope_render::style::Tone;
 
 use super::page::{INDENT, Page};
+use crate::fix_to_try;
 use crate::times::Times;
 
 pub(super) fn write(
@@ -50,5 +51,10 @@ fn write_one(
         page.wrapped(&first, first.chars().count(), &evidence.text, Tone::Plain)?;
     }
     let first = format!("{indent}fix: ");
-    page.wrapped(&first, INDENT, &finding.fix, Tone::Strong)
+    page.wrapped(&first, INDENT, &finding.fix, Tone::Strong)?;
+    match fix_to_try::command(finding) {
+        // In one line, so that it can be pasted.
+        Some(command) => page.line(&format!("{indent}try: {command}")),
+        None => Ok(()),
+    }
 }

@@ -17,6 +17,7 @@ use super::page::{INDENT, Page};
 use super::recorded;
 use super::refused::Refused;
 use crate::Report;
+use crate::fix_to_try;
 use crate::order::{
     self, FindingTotal, VERDICT_SHARE_DIVISOR, is_all_udp, is_under_way, is_verdicts_share,
     ledger_sum, place_name,
@@ -194,6 +195,9 @@ fn write_verdict(
     page.labelled("verdict", &costliest(report, &first, costs_most, page), Tone::Bad)?;
     page.labelled("why", &first.worst.summary, Tone::Plain)?;
     page.labelled("fix", &first.worst.fix, Tone::Strong)?;
+    if let Some(command) = fix_to_try::command(first.worst) {
+        page.command("try", &command)?;
+    }
     write_waited(report, page)?;
     let dropped = Dropped::of(report).and_then(|one| one.beside(first.cost_ns, report, page));
     // One long request of a single thread holds up others, each only once.

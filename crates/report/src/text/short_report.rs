@@ -140,6 +140,7 @@ mod tests {
                  acknowledgment that the receiver delayed
         fix      at the client, write each message with one call (writev, MSG_MORE) or
                  set TCP_NODELAY
+        try      sockscope try nodelay -- CMD
 
         ── connection 1: tcp 127.0.0.1:40000 → 127.0.0.1:5000 ──────────────────────────
         client   python3 (pid 4711); server: python3 (pid 4712)
