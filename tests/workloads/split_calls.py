@@ -6,7 +6,7 @@ body waits for the acknowledgment of the head, which the server's kernel delays 
 `--one-write` and `--nodelay` are the two cures. `--body-writes` cuts the body up. With `--more` the head waits for the body in the send
 queue, for as long as `--pause-ms` lets it. With `--more-left` the body has the flag too, and with
 `--cork left` the client never uncorks: then each call waits for TCP's timer. `--cork each` uncorks after
-each message, `--uncork-after-ms` later. `--nagle-later` clears TCP_NODELAY on the connected socket.
+each message, `--uncork-after-ms` later.
 """
 
 import socket
@@ -21,8 +21,6 @@ def client(opts):
     connection = ends.Counted(sock)
     if opts.cork == "left":
         cork(sock, True)
-    if opts.nagle_later:
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 0)
     body, size = b"b" * opts.body_bytes, -(-opts.body_bytes // opts.body_writes)
     pieces = [body[start:start + size] for start in range(0, len(body), size)]
     parts = [b"h" * opts.head_bytes, *pieces]
@@ -84,6 +82,5 @@ if __name__ == "__main__":
     parser.add_argument("--more-left", action="store_true", help="send head and body with MSG_MORE")
     parser.add_argument("--cork", choices=["left", "each"], help="TCP_CORK, left on or set for each call")
     parser.add_argument("--uncork-after-ms", type=float, default=0, help="after the last write")
-    parser.add_argument("--nagle-later", action="store_true", help="clear TCP_NODELAY once connected")
     parser.add_argument("--pause-ms", type=float, default=0, help="between head and body")
     ends.run(parser.parse_args(), client, server)

@@ -273,11 +273,18 @@ pub struct Forced {
     pub sockets: [u32; 3],
     /// The first of the peers.
     pub peers: Vec<ForcedPeer>,
+    /// Connections whose other end was not looked for.
+    pub unlisted: u32,
 }
 
 impl Forced {
     fn of(force: &Force) -> Result<Self, sockscope_probe::Error> {
-        Ok(Self { outcomes: force.outcomes()?, sockets: force.sockets()?, peers: force.peers()? })
+        Ok(Self {
+            outcomes: force.outcomes()?,
+            sockets: force.sockets()?,
+            peers: force.peers()?,
+            unlisted: force.unlisted()?,
+        })
     }
 }
 

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 
 use sockscope_probe::{RunAs, Scope, Sides};
 use sockscope_program::failure::Failure;
+use sockscope_program::signals::StopSignals;
 use sockscope_record::Side;
 use sockscope_report::{Report, findings_by_cost, fix_to_try};
 
@@ -29,6 +30,7 @@ use rounds::{Chosen, Trial};
 /// When a round cannot be recorded.
 pub fn try_fixes(arguments: &Try) -> Result<(), Failure> {
     command::check(&arguments.command)?;
+    let signals = StopSignals::register()?;
     let run_as = arguments.user.find(sudo_caller().as_deref())?;
     let temporary = if arguments.output.is_none() { Some(temporary::folder()?) } else { None };
     let folder = match (&arguments.output, &temporary) {
@@ -52,6 +54,10 @@ pub fn try_fixes(arguments: &Try) -> Result<(), Failure> {
     if !trial.fixes.is_empty() {
         trial.announce();
         for at in trial.rounds.len()..arguments.rounds {
+            // The command may have ended well in spite of it: each recording has handlers of its own.
+            if signals.stop_requested() {
+                return Err(Failure::new(format!("interrupted after round {at}")));
+            }
             trial.round(&folder, has_fix(at), run_as.as_ref())?;
         }
     }

@@ -182,6 +182,14 @@ impl Force {
         Ok([all.of_command, all.peer_count, all.of_process])
     }
 
+    /// Connections of the command whose other end was not looked for, for lack of a place in the table.
+    ///
+    /// # Errors
+    /// When the kernel does not show the counters.
+    pub fn unlisted(&self) -> Result<u32, Error> {
+        Ok(self.counters()?.unlisted_peers)
+    }
+
     /// The first changed sockets of peers.
     ///
     /// # Errors

@@ -215,6 +215,13 @@ pub fn notes(trial: &Trial<'_>) -> Vec<String> {
     if !trial.arguments.pid.is_empty() {
         lines.push(format!("{} was set on {of_processes} sockets by --pid", trial.named()));
     }
+    let unlisted: u32 = trial.rounds.iter().map(|round| round.forced.unlisted).sum();
+    if unlisted > 0 {
+        lines.push(format!(
+            "the other ends of {} connections were not changed: there is no place for more",
+            count(unlisted.into())
+        ));
+    }
     for one in overrides(trial) {
         lines.push(overridden(trial, &one));
     }
