@@ -10,16 +10,17 @@ use std::time::{Duration, Instant};
 
 use sockscope_probe::{
     Cgroup, Fix, Force, ForcedPeer, HookReport, Options, Outcome as FixOutcome, Pick, Priority,
-    Recorder, RunAs, Scope, SoLog, Summary, When, spawn,
+    Recorder, RunAs, Scope, SoLog, spawn,
 };
 use sockscope_program::failure::Failure;
 use sockscope_program::machine;
 use sockscope_program::outcome::Outcome;
 use sockscope_program::output::output;
 use sockscope_program::output_dir::{OutputDir, empty, open_output};
+use sockscope_program::recorded;
 use sockscope_program::signals::StopSignals;
 use sockscope_record::{LossCounts, counted};
-use sockscope_trace::{Hook, HookState, Meta, Ring, SizeLimit};
+use sockscope_trace::{Meta, SizeLimit};
 use tempfile::TempDir;
 
 use crate::args::{self, FormatArg, HowArgs, PickArgs, Ports, SoLogArg};
@@ -435,7 +436,7 @@ impl Job<'_> {
         }
         match finished {
             Ok(summary) => {
-                complete(&mut meta, &summary);
+                recorded::complete(&mut meta, &summary);
                 meta.notes.extend(without_priority(&priority, &summary.missed));
                 meta.notes.extend(notes);
                 recorded.note(sink.end().err());
@@ -515,7 +516,7 @@ impl Job<'_> {
             clock: vec![machine::clock()],
             command: told(self.command, self.how.no_arguments),
             pick: describe(pick, !self.command.is_empty()),
-            hooks: hooks.iter().map(hook).collect(),
+            hooks: hooks.iter().map(recorded::hook).collect(),
             sysctls: machine::sysctls(),
             interfaces: machine::interfaces(),
             drop_reasons: sockscope_probe::drop_reasons().into_iter().collect(),
@@ -590,18 +591,6 @@ impl Job<'_> {
     }
 }
 
-/// Adds what is known only at the end.
-fn complete(meta: &mut Meta, summary: &Summary) {
-    meta.clock.push(machine::clock());
-    meta.interfaces = machine::interfaces();
-    meta.hooks = summary.hooks.iter().map(hook).collect();
-    meta.ring = Ring { records: summary.list_records, bytes: summary.list_bytes };
-    meta.loss = summary.missed;
-    meta.cost = summary.costs;
-    meta.notes.clone_from(&summary.notes);
-    meta.complete = true;
-}
-
 /// What to say where records were missed and the recorder had to wait for a CPU as all others do.
 fn without_priority(priority: &Priority, missed: &LossCounts) -> Option<String> {
     (!priority.is_raised() && missed.total() > 0).then(|| {
@@ -609,27 +598,6 @@ fn without_priority(priority: &Priority, missed: &LossCounts) -> Option<String> 
          misses fewer records"
             .to_owned()
     })
-}
-
-fn hook(report: &HookReport) -> Hook {
-    let entry = report.entry;
-    let names: Vec<&str> = entry.points.iter().map(|point| point.name()).collect();
-    Hook {
-        point: if names.is_empty() { entry.observes.to_owned() } else { names.join("+") },
-        hook: entry.hook.to_owned(),
-        state: match (report.used, report.problem.is_empty()) {
-            (true, _) => HookState::Used,
-            (false, true) => HookState::Unused,
-            (false, false) if !report.stand_ins.is_empty() => HookState::Unused,
-            (false, false) => HookState::Missing,
-        },
-        note: match (report.used, entry.when) {
-            (false, When::Datagrams) if report.problem.is_empty() => {
-                "no datagram was logged".to_owned()
-            }
-            _ => report.replacement().unwrap_or_else(|| report.problem.clone()),
-        },
-    }
 }
 
 /// The words of the command that the trace has.

@@ -48,6 +48,10 @@ pub struct Figure {
     pub from_ms: Option<f64>,
     /// Trace and phases: last instant shown.
     pub to_ms: Option<f64>,
+    /// Trace: the same two instants of a run on a kernel, which has other times.
+    pub live_from_ms: Option<f64>,
+    /// See `live_from_ms`.
+    pub live_to_ms: Option<f64>,
     /// Trace: what the server sent, in place of what the client sent.
     #[serde(default)]
     pub from_server: bool,

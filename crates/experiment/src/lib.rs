@@ -276,6 +276,15 @@ impl Experiment {
         command
     }
 
+    /// The name of the trace bundle of a case, as `lh-4-total_bytes-5118.sockscope`: swept parameters name the case.
+    /// What else than letters, digits and `._-` stands in them, as in the path of a machine's file, becomes `_`.
+    pub fn bundle_name(&self, case: &Case) -> String {
+        let swept = &case.named[case.named.len() - case.swept..];
+        let parts = swept.iter().map(|(name, value)| format!("-{name}-{}", word(value)));
+        let name = format!("{}{}.sockscope", self.id, parts.collect::<String>());
+        name.replace(|letter: char| !letter.is_ascii_alphanumeric() && !"._-".contains(letter), "_")
+    }
+
     /// Whether `what` is to be kept.
     pub fn keeps(&self, what: Keep) -> bool {
         self.record.contains(&what)
@@ -561,5 +570,16 @@ mod tests {
         assert!(
             problem(("workload = \"rpc-echo\"", "workload = \"send\"")).contains("message_bytes")
         );
+    }
+
+    #[test]
+    fn a_machine_s_file_among_the_variants_gives_a_bundle_a_name_of_one_part() {
+        let mut experiment = builtin_by_id("lh-2").unwrap();
+        experiment.id = "../own one".to_owned();
+        let mut case = experiment.cases().unwrap().remove(0);
+        case.named.push(("machine".to_owned(), Value::from("/tmp/my files/slow.toml")));
+        case.swept = 1;
+        let name = experiment.bundle_name(&case);
+        assert_eq!(name, ".._own_one-machine-_tmp_my_files_slow.toml.sockscope");
     }
 }

@@ -2,23 +2,28 @@
 
 use std::fmt::Display;
 use std::io::{IsTerminal, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use sockscope_claims::Verdict;
 use sockscope_experiment::{Case, Experiment, builtin, builtin_by_id, one_value_each, result};
 use sockscope_lab::comparison::{Comparison, write_comparison, write_comparison_json};
+use sockscope_lab::figure::On;
 use sockscope_lab::{bundle, figure, run};
 use sockscope_live::conditions::Rule;
 use sockscope_live::{integrated, kernel, protocols};
 use sockscope_program::failure::Failure;
 use sockscope_program::loaded::Loaded;
+use sockscope_program::machine;
 use sockscope_program::outcome::Outcome;
 use sockscope_program::output::write_to;
+use sockscope_program::recorded::complete;
 use sockscope_record::FlowId;
 use sockscope_render::chart::{Chart, draw_chart};
+use sockscope_render::svg;
 use sockscope_report::plot::{PlotOptions, draw};
+use sockscope_trace::Meta;
 
 use crate::args::{
     CheckFormat, CompareFormat, Lab, LabCheck, LabCommand, LabCompare, LabFormat, LabOn, LabRun,
@@ -117,9 +122,16 @@ fn run_on_kernel(arguments: &LabRun) -> Result<(), Failure> {
     let mut experiment = experiment(&arguments.experiment)?;
     experiment.set_all(&arguments.set).map_err(|error| failure(&error))?;
     let runs = arguments.repetitions;
-    let results = on_kernel(&experiment, runs, arguments.keep_disturbed, &mut case_begins)?;
-    if let Some(folder) = &arguments.output {
+    let output = arguments.output.as_deref();
+    let results = on_kernel(&experiment, runs, arguments.keep_disturbed, output, &mut case_begins)?;
+    if let Some(folder) = output {
         keep_results(folder, &results)?;
+        for (case, path) in bundles(&results) {
+            stderr!("sockscope: trace bundle {}", path.display());
+            for (figure, svg) in trace_figures(&results.experiment, case, path, On::Kernel)? {
+                write_figure(&figure_path(path, &figure), Ok::<_, &str>(svg))?;
+            }
+        }
         stderr!("sockscope: results in {}", folder.display());
     }
     show(&results, [result::write_json, result::write_csv, result::write_text], arguments.format)
@@ -135,13 +147,37 @@ fn on_kernel(
     experiment: &Experiment,
     runs: Option<u32>,
     keeps_disturbed: bool,
+    traces: Option<&Path>,
     progress: &mut dyn FnMut(&str),
 ) -> Result<result::RunResult, Failure> {
     let laboratory = std::env::current_exe()
         .map_err(|error| Failure::new(format!("cannot find this program: {error}")))?;
     let rule = Rule { drops: !keeps_disturbed, ..Rule::default() };
-    let plan = kernel::Plan { laboratory: &laboratory, runs, rule };
+    if let Some(folder) = traces {
+        create(folder)?;
+    }
+    let meta = Meta {
+        tool_version: env!("CARGO_PKG_VERSION").to_owned(),
+        host: machine::host(),
+        kernel: machine::kernel(),
+        machine: machine::machine(),
+        clock: vec![machine::clock()],
+        command: std::env::args().collect(),
+        drop_reasons: sockscope_probe::drop_reasons().into_iter().collect(),
+        ..Meta::default()
+    };
+    let traces = traces.map(|folder| kernel::Traces { folder, meta: &meta, complete });
+    let plan = kernel::Plan { laboratory: &laboratory, runs, rule, traces };
     kernel::run(experiment, plan, progress).map_err(|error| Failure::new(error.to_string()))
+}
+
+/// The trace bundles that a run on this kernel kept.
+fn bundles(results: &result::RunResult) -> &[(Case, PathBuf)] {
+    results.kernel.as_ref().map_or(&[], |kernel| &kernel.bundles)
+}
+
+fn create(folder: &Path) -> Result<(), Failure> {
+    std::fs::create_dir_all(folder).map_err(|error| Failure::file("cannot create", folder, &error))
 }
 
 /// `sockscope lab compare`.
@@ -150,7 +186,9 @@ fn compare(arguments: &LabCompare) -> Result<(), Failure> {
     experiment.set_all(&arguments.set).map_err(|error| failure(&error))?;
     // First the kernel: whether it can run the experiment shows at once.
     let runs = arguments.repetitions;
-    let kernel = on_kernel(&experiment, runs, arguments.keep_disturbed, &mut case_begins)?;
+    let traces = arguments.output.as_ref().map(|folder| folder.join("live"));
+    let traces = traces.as_deref();
+    let kernel = on_kernel(&experiment, runs, arguments.keep_disturbed, traces, &mut case_begins)?;
     let mut progress = Progress::new();
     let model = run::run(&experiment, threads(), &mut |done, of| progress.show(done, of))
         .map_err(|error| failure(&error))?;
@@ -160,8 +198,6 @@ fn compare(arguments: &LabCompare) -> Result<(), Failure> {
         [("txt", write_comparison), ("json", write_comparison_json)];
     if let Some(folder) = &arguments.output {
         let id = &experiment.id;
-        std::fs::create_dir_all(folder)
-            .map_err(|error| Failure::file("cannot create", folder, &error))?;
         for (ending, write) in forms {
             let path = folder.join(format!("{id}-compared.{ending}"));
             write_to(&path, |out| write(&compared, out))?;
@@ -171,9 +207,41 @@ fn compare(arguments: &LabCompare) -> Result<(), Failure> {
             let height = CHART_HEAD_PX + PANEL_PX * u32::try_from(chart.panels.len()).unwrap_or(1);
             write_figure(&path, draw_chart(&chart, FIGURE_PX.0, height))?;
         }
+        compare_traces(folder, &experiment, &compared)?;
     }
     let (_, write) = forms[usize::from(matches!(arguments.format, CompareFormat::Json))];
     write_to(Path::new("-"), |out| write(&compared, out))
+}
+
+/// Draws the figures of traces, the model's above those of this kernel. The bundles are in folders of their own.
+fn compare_traces(
+    folder: &Path,
+    experiment: &Experiment,
+    compared: &Comparison,
+) -> Result<(), Failure> {
+    let today = bundles(&compared.kernel);
+    if today.is_empty() {
+        return Ok(());
+    }
+    let of_model = bundle::write_bundles(experiment, &folder.join("model"));
+    let of_model = of_model.map_err(|error| failure(&error))?;
+    for (case, path) in today {
+        let lower = trace_figures(&compared.kernel.experiment, case, path, On::Kernel)?;
+        let Some(then) = compared.then(case).next() else { continue };
+        let Some((case, bundle)) = of_model.iter().find(|(case, _)| *case == then.case) else {
+            continue;
+        };
+        let upper = trace_figures(experiment, case, bundle, On::Model)?;
+        for (name, model) in upper {
+            let Some((_, kernel)) = lower.iter().find(|(other, _)| *other == name) else {
+                continue;
+            };
+            let both = svg::stacked(&[&model, kernel]).ok_or("no figures");
+            let stem = bundle.file_stem().unwrap_or_default().to_string_lossy();
+            write_figure(&folder.join(format!("{stem}-compared-{name}.svg")), both)?;
+        }
+    }
+    Ok(())
 }
 
 fn run_protocols(arguments: &LabRun) -> Result<(), Failure> {
@@ -257,8 +325,7 @@ fn keep_forms<T>(
     results: &T,
     forms: [WriteForm<T>; 3],
 ) -> Result<(), Failure> {
-    std::fs::create_dir_all(folder)
-        .map_err(|error| Failure::file("cannot create", folder, &error))?;
+    create(folder)?;
     for (ending, write) in ["json", "csv", "txt"].into_iter().zip(forms) {
         write_to(&folder.join(format!("{id}.{ending}")), |out| write(results, out))?;
     }
@@ -288,7 +355,9 @@ fn keep(
         bundle::write_bundles(experiment, folder).map_err(|error| failure(&error))?
     {
         stderr!("sockscope: trace bundle {}", path.display());
-        draw_trace(experiment, &case, &path)?;
+        for (figure, svg) in trace_figures(experiment, &case, &path, On::Model)? {
+            write_figure(&figure_path(&path, &figure), Ok::<_, &str>(svg))?;
+        }
     }
     stderr!("sockscope: results in {}", folder.display());
     Ok(())
@@ -306,11 +375,22 @@ fn keep_results(folder: &Path, results: &result::RunResult) -> Result<(), Failur
     Ok(())
 }
 
-/// Draws the figures that the experiment wants of the trace of `case`, next to its bundle.
-fn draw_trace(experiment: &Experiment, case: &Case, bundle: &Path) -> Result<(), Failure> {
+/// Where a figure of a bundle is written: next to it.
+fn figure_path(bundle: &Path, figure: &str) -> PathBuf {
+    let name = bundle.file_stem().unwrap_or_default().to_string_lossy();
+    bundle.with_file_name(format!("{name}-{figure}.svg"))
+}
+
+/// The figures that the experiment wants of the trace of `case`, by their names.
+fn trace_figures(
+    experiment: &Experiment,
+    case: &Case,
+    bundle: &Path,
+    on: On,
+) -> Result<Vec<(String, String)>, Failure> {
     let wanted = figure::plots(experiment, case);
     if wanted.is_empty() {
-        return Ok(());
+        return Ok(Vec::new());
     }
     let stores = Loaded::read(bundle)?.into_stores();
     let flow = stores.largest_flow();
@@ -323,9 +403,10 @@ fn draw_trace(experiment: &Experiment, case: &Case, bundle: &Path) -> Result<(),
     };
     let start_ns = store.first_ns().unwrap_or(0);
     let at = |ms: Option<f64>| ms.map(|ms| start_ns.saturating_add((ms * 1e6) as u64));
+    let mut drawn = Vec::new();
     for (figure, plot) in wanted {
         let shown = if figure.from_server { flow.reverse() } else { flow };
-        let about = figure::about(figure, experiment, case);
+        let about = figure::about(figure, experiment, case, on);
         let options = PlotOptions {
             title: Some(&figure.title),
             about: Some(&about),
@@ -337,11 +418,13 @@ fn draw_trace(experiment: &Experiment, case: &Case, bundle: &Path) -> Result<(),
             drop_reasons: &stores.drop_reasons,
             ..PlotOptions::default()
         };
-        let name = bundle.file_stem().unwrap_or_default().to_string_lossy();
-        let path = bundle.with_file_name(format!("{name}-{}.svg", figure.name));
-        write_figure(&path, draw(plot, store, &options))?;
+        let svg = draw(plot, store, &options).map_err(|error| {
+            let (name, of) = (&figure.name, bundle.display());
+            Failure::new(format!("cannot draw {name} of {of}: {error}"))
+        })?;
+        drawn.push((figure.name.clone(), svg));
     }
-    Ok(())
+    Ok(drawn)
 }
 
 fn write_figure(path: &Path, svg: Result<String, impl Display>) -> Result<(), Failure> {
@@ -357,7 +440,7 @@ fn check_live(arguments: &LabCheck) -> Result<Outcome, Failure> {
     let mut machine = String::new();
     let judged = sockscope_claims::judge(arguments.paper.as_deref(), &mut |experiment| {
         stderr!("sockscope: {}", experiment.id);
-        let result = on_kernel(experiment, None, arguments.keep_disturbed, &mut |_| {});
+        let result = on_kernel(experiment, None, arguments.keep_disturbed, None, &mut |_| {});
         let result = result.map_err(|failure| failure.to_string())?;
         machine = result.kernel.as_ref().map_or(String::new(), |kernel| kernel.machine.clone());
         Ok(result)

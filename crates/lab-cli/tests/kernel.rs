@@ -9,6 +9,7 @@ use std::process::Command;
 
 use schema::Schema;
 use serde_json::Value;
+use sockscope_trace::{Bundle, Source};
 
 /// A run in JSON, whatever else the machine does; `None` where this process may not make namespaces, which counts the
 /// test as skipped.
@@ -94,10 +95,17 @@ fn root_connections_stages_and_groups_are_programs_of_their_own() {
 #[test]
 fn root_the_stages_of_a_run_are_recorded() {
     let test = "root_the_stages_of_a_run_are_recorded";
-    let arguments = ["si-4c", "--set", "pieces=3", "--set", "compute_us=1000"];
+    let folder = tempfile::tempdir().unwrap();
+    let output = folder.path().to_str().unwrap();
+    let arguments = ["si-4c", "--set", "pieces=3", "--set", "compute_us=1000", "-o", output];
     let Some(stage) = ran(test, &arguments) else { return };
     let of_stage = results(&stage)[0];
     assert_eq!(count(&of_stage["bytes"]), 3 * 32_768, "{stage}");
     assert!(of_stage["stage_compute_us"].as_f64() >= Some(1000.0), "{stage}");
     assert_eq!(of_stage["points_seen"].as_f64(), Some(8.0), "{stage}");
+    let bundle = Bundle::open(folder.path().join("si-4c.sockscope")).unwrap();
+    assert!(bundle.meta().complete && bundle.problems().is_empty(), "{:?}", bundle.problems());
+    assert_eq!((bundle.meta().source, bundle.meta().records > 0), (Source::Live, true));
+    let queues = std::fs::read_to_string(folder.path().join("si-4c-figure-18-queues.svg"));
+    assert!(queues.unwrap().contains("Figure 18, this kernel"));
 }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use sockscope_experiment::{Case, Error, Experiment, Keep, Result, word};
+use sockscope_experiment::{Case, Error, Experiment, Keep, Result};
 use sockscope_sim::BundleSink;
 use sockscope_trace::{Meta, Source};
 
@@ -28,7 +28,7 @@ pub fn write_bundles(experiment: &Experiment, folder: &Path) -> Result<Vec<(Case
 }
 
 fn write_bundle(experiment: &Experiment, case: &Case, folder: &Path) -> Result<PathBuf> {
-    let path = folder.join(bundle_name(experiment, case));
+    let path = folder.join(experiment.bundle_name(case));
     let refuse = |error: sockscope_trace::Error| Error::Write {
         what: format!("trace bundle {}", path.display()),
         problem: error.to_string(),
@@ -45,17 +45,8 @@ fn write_bundle(experiment: &Experiment, case: &Case, folder: &Path) -> Result<P
     Ok(path)
 }
 
-/// `lh-4-total_bytes-5118.sockscope`; the swept parameters name the case. Characters other than letters,
-/// digits and `._-` in them, as in the path of a machine's file, become `_`.
-fn bundle_name(experiment: &Experiment, case: &Case) -> String {
-    let swept = &case.named[case.named.len() - case.swept..];
-    let parts = swept.iter().map(|(name, value)| format!("-{name}-{}", word(value)));
-    let name = format!("{}{}.sockscope", experiment.id, parts.collect::<String>());
-    name.replace(|letter: char| !letter.is_ascii_alphanumeric() && !"._-".contains(letter), "_")
-}
-
-/// The metadata of the bundle. They have nothing of the machine that ran the model, so that the
-/// same experiment gives the same bytes everywhere.
+/// What the bundle says of itself. Nothing of the machine that ran the model stands in it, so that
+/// the same experiment gives the same bytes everywhere.
 fn meta(experiment: &Experiment, case: &Case) -> Result<Meta> {
     let command = experiment.command(case);
     let case = model::without_path(case).map_err(|problem| experiment.failed(case, problem))?;
@@ -160,16 +151,5 @@ mod tests {
         let case = experiment.cases().unwrap().remove(0);
         let command = experiment.command(&case).join(" ");
         assert_eq!(command, "sockscope lab run own.toml --set machine=slow.toml --seed 1");
-    }
-
-    #[test]
-    fn a_machine_s_file_among_the_variants_gives_a_bundle_a_name_of_one_part() {
-        let mut experiment = builtin_by_id("lh-2").unwrap();
-        experiment.id = "../own one".to_owned();
-        let mut case = experiment.cases().unwrap().remove(0);
-        case.named.push(("machine".to_owned(), toml::Value::from("/tmp/my files/slow.toml")));
-        case.swept = 1;
-        let name = bundle_name(&experiment, &case);
-        assert_eq!(name, ".._own_one-machine-_tmp_my_files_slow.toml.sockscope");
     }
 }

@@ -5,7 +5,7 @@ use std::io;
 use serde_json::{Value, json};
 use sockscope_experiment::papers::Claims;
 use sockscope_experiment::result::{CaseResult, RunResult, wrapped, write_json};
-use sockscope_experiment::{Error, word};
+use sockscope_experiment::{Case, Error, word};
 use sockscope_render::chart::Chart;
 
 use crate::figure::{charts, in_words};
@@ -60,10 +60,9 @@ impl Comparison {
         numbers
     }
 
-    /// Cases of the model with the parameters that a case of the kernel varies. A value that no case of the model has
-    /// belongs to a shorter run on the kernel, and identifies no case.
-    fn then<'a>(&'a self, today: &CaseResult) -> impl Iterator<Item = &'a CaseResult> {
-        let case = &today.case;
+    /// Cases of the model with the parameters that a case of the kernel varies. A value that no case of the model has is
+    /// one that is shorter on the kernel, and tells no case.
+    pub fn then<'a>(&'a self, case: &Case) -> impl Iterator<Item = &'a CaseResult> {
         let mut varied = case.named[case.named.len() - case.swept..].to_vec();
         varied.retain(|(name, value)| {
             self.model.cases.iter().any(|then| then.case.value(name) == Some(value))
@@ -129,7 +128,7 @@ pub fn write_comparison(comparison: &Comparison, out: &mut dyn io::Write) -> io:
     for name in &numbers {
         writeln!(out, "{name:<52} {:>14} {:>14} {:>9}", "then", "today", "today/then")?;
         for today in &kernel.cases {
-            for then in comparison.then(today) {
+            for then in comparison.then(&today.case) {
                 write_line(comparison, name, then, today, out)?;
             }
         }
@@ -206,7 +205,7 @@ pub fn write_comparison_json(comparison: &Comparison, out: &mut dyn io::Write) -
 #[cfg(test)]
 mod tests {
     use sockscope_experiment::builtin_by_id;
-    use sockscope_experiment::measurement::{Measurement, Phase};
+    use sockscope_experiment::measurement::{Measurement, PacketTimes, Phase};
     use sockscope_experiment::result::OnKernel;
     use sockscope_render::chart::Series;
 
@@ -223,6 +222,7 @@ mod tests {
             machine: "Linux 6.18".to_owned(),
             notes: vec!["a note".to_owned()],
             conditions: json!({}),
+            bundles: Vec::new(),
         };
         Comparison { kernel: RunResult { kernel: Some(on_kernel), ..model.clone() }, model }
     }
@@ -246,7 +246,7 @@ mod tests {
         case.named.push(("calls".to_owned(), toml::Value::Integer(1)));
         case.swept = 1;
         let today = both.kernel.cases[0].clone();
-        assert_eq!(both.then(&today).count(), 1);
+        assert_eq!(both.then(&today.case).count(), 1);
     }
 
     #[test]
@@ -271,6 +271,18 @@ mod tests {
         };
         let phase = Phase { process: "compute", from_ns: 1_000_000_000, to_ns: 1_100_000_000 };
         assert!(drawn(vec![phase]) && !drawn(Vec::new()));
+    }
+
+    #[test]
+    fn times_of_packets_are_drawn_of_a_kernel_that_recorded_them() {
+        let mut both = comparison();
+        both.kernel.experiment = builtin_by_id("si-2a").unwrap();
+        assert_eq!(charts(&both.kernel).unwrap(), []);
+        let times = PacketTimes { sending_us: vec![3.0], receiving_us: vec![7.2, 7.4] };
+        both.kernel.cases[0].measured.packet_times = times;
+        let drawn = charts(&both.kernel).unwrap();
+        let receiving = &drawn[0].1.panels[1].series[0].points;
+        assert_eq!((drawn[0].0.as_str(), receiving[14]), ("figure-14", (7_000.0, 2.0)));
     }
 
     #[test]

@@ -40,14 +40,29 @@ pub fn plots<'a>(experiment: &'a Experiment, case: &Case) -> Vec<(&'a Figure, Pl
     figures.filter_map(|figure| Some((figure, plot(figure)?))).collect()
 }
 
-/// The line under the title of a drawing of the trace of `case`: place in the paper, machine and
+/// The line under the title of a drawing of the trace of `case`: place in the paper, on what it ran, machine and
 /// personality.
-pub fn about(figure: &Figure, experiment: &Experiment, case: &Case) -> String {
-    subtitle(figure, experiment, Some(case), MODEL)
+pub fn about(figure: &Figure, experiment: &Experiment, case: &Case, on: On) -> String {
+    subtitle(figure, experiment, Some(case), on)
 }
 
-/// The platform of an experiment, in the subtitle.
-const MODEL: &str = "model";
+/// What an experiment ran on, in the subtitle.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum On {
+    /// The model.
+    Model,
+    /// The kernel of this machine.
+    Kernel,
+}
+
+impl On {
+    fn words(self) -> &'static str {
+        match self {
+            Self::Model => "model",
+            Self::Kernel => "this kernel",
+        }
+    }
+}
 
 /// A number of results in words, in a unit that suits it.
 pub fn in_words(name: &str, value: f64) -> String {
@@ -93,7 +108,8 @@ fn is_measured(figure: &Figure, result: &RunResult) -> bool {
     let numbers = first.measured.numbers(&result.experiment);
     let has = |name: &String| numbers.iter().any(|(other, _)| other == name);
     let has_phases = figure.phases && !first.measured.phases.is_empty();
-    has_phases || figure.x.is_some() && figure.y.iter().all(has)
+    let has_times = figure.protocol_times && !first.measured.packet_times.receiving_us.is_empty();
+    has_phases || has_times || figure.x.is_some() && figure.y.iter().all(has)
 }
 
 fn chart(figure: &Figure, result: &RunResult) -> Result<Chart, String> {
@@ -115,7 +131,7 @@ fn chart(figure: &Figure, result: &RunResult) -> Result<Chart, String> {
             figure,
             experiment,
             result.cases.first().map(|first| &first.case),
-            if result.kernel.is_some() { "this kernel" } else { MODEL },
+            if result.kernel.is_some() { On::Kernel } else { On::Model },
         ),
         panels,
         notes: notes(figure, experiment),
@@ -230,18 +246,20 @@ fn told(name: &str, value: &Value) -> String {
     }
 }
 
-/// The line under a title: the place in the paper, the platform (`on`), and the parameters of
-/// machine, personality, link and protocol that all cases share with this one.
-fn subtitle(figure: &Figure, experiment: &Experiment, case: Option<&Case>, on: &str) -> String {
+/// Where the figure stands in the paper, and what all cases share of machine and personality with
+/// this one.
+/// Under a title: where the paper has it, on what it ran (`on`), and the parameters that say more of that.
+fn subtitle(figure: &Figure, experiment: &Experiment, case: Option<&Case>, on: On) -> String {
     // A file that is gone after the run leaves its path.
     let case = case.map(|case| without_path(case).unwrap_or_else(|_| case.clone()));
     let fixed = case.as_ref().map_or(&[][..], |case| &case.named[..case.named.len() - case.swept]);
     let told = fixed.iter().filter_map(|(name, value)| {
         let of_model = ["machine", "personality"].contains(&name.as_str());
-        let is_told = ["link", "protocol"].contains(&name.as_str()) || (of_model && on == MODEL);
+        let is_told =
+            ["link", "protocol"].contains(&name.as_str()) || (of_model && on == On::Model);
         is_told.then(|| word(value))
     });
-    let words = [place(figure, experiment), on.to_owned()].into_iter().chain(told);
+    let words = [place(figure, experiment), on.words().to_owned()].into_iter().chain(told);
     words.collect::<Vec<_>>().join(", ")
 }
 

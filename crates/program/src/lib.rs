@@ -18,6 +18,7 @@ mod memory;
 pub mod outcome;
 pub mod output;
 pub mod output_dir;
+pub mod recorded;
 pub mod signals;
 pub mod suggest;
 pub mod usage_error;

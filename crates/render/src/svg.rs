@@ -180,7 +180,30 @@ impl Path {
     }
 }
 
-/// A coordinate with at most one decimal; a value that is not a number becomes 0.
+/// A coordinate with at most one decimal; what is not a number becomes 0.
+/// Whole figures one above the other, in one document. `None` where one of them is no figure of this module.
+pub fn stacked(figures: &[&str]) -> Option<String> {
+    let size = |figure: &str, name: &str| -> Option<f64> {
+        let head = &figure[..figure.find('>')?];
+        let (_, rest) = head.split_once(&format!(" {name}=\""))?;
+        rest.split_once('"')?.0.parse().ok()
+    };
+    let (mut width, mut height, mut body) = (0.0_f64, 0.0, String::new());
+    for figure in figures {
+        let inner = figure.strip_prefix("<svg ")?;
+        // Both have the same style and the same definitions, so that they may share names.
+        let _ = write!(body, "<svg y=\"{}\" {inner}", px(height));
+        width = width.max(size(figure, "width")?);
+        height += size(figure, "height")?;
+    }
+    let (width, height) = (px(width), px(height));
+    Some(format!(
+        r#"<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" role="img">
+{body}</svg>
+"#
+    ))
+}
+
 fn px(value: f64) -> String {
     let tenths = if value.is_finite() { (value * 10.0).round() as i64 } else { 0 };
     match (tenths / 10, tenths % 10) {
@@ -239,5 +262,19 @@ mod tests {
         path.bar(1.0, 10.0, 5.5);
         path.bar(2.0, 10.0, 0.0);
         assert_eq!(path.data, "M1 10V5.5M2 10V0");
+    }
+
+    #[test]
+    fn figures_stand_one_above_the_other() {
+        let figure = |height| Svg::default().document((100.0, height), "t", "", "");
+        let (upper, lower) = (figure(40.0), figure(60.5));
+        let both = stacked(&[&upper, &lower]).unwrap();
+        assert!(both.contains(r#"width="100" height="100.5" viewBox="0 0 100 100.5""#), "{both}");
+        assert!(
+            both.contains("<svg y=\"0\" xmlns") && both.contains("<svg y=\"40\" xmlns"),
+            "{both}"
+        );
+        assert_eq!((both.matches("<svg").count(), both.matches("</svg>").count()), (3, 3));
+        assert_eq!(stacked(&[&upper, "<p>"]), None);
     }
 }

@@ -158,6 +158,7 @@ mod tests {
             machine: "m".to_owned(),
             notes: Vec::new(),
             conditions: serde_json::json!({}),
+            bundles: Vec::new(),
         };
         RunResult { cases: cases.collect(), experiment, kernel: Some(kernel) }
     }

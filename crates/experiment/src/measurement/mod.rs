@@ -34,8 +34,19 @@ pub struct Measurement {
     pub system_calls: Vec<SystemCall>,
     /// Times in which a process of a pipeline's stage had work, in the first repetition.
     pub phases: Vec<Phase>,
+    /// Times of single packets in the protocol, of a recorded run on a kernel.
+    pub packet_times: PacketTimes,
     /// Numbers that only this workload has.
     pub measures: Vec<Measure>,
+}
+
+/// Microseconds that the protocol took for each packet.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct PacketTimes {
+    /// From one packet of a burst to the next, at point 3.
+    pub sending_us: Vec<f64>,
+    /// From point 6 to point 7.
+    pub receiving_us: Vec<f64>,
 }
 
 /// A time in which a process had a piece of work, in nanoseconds of the model's clock.

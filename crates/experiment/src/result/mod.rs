@@ -9,6 +9,8 @@ pub use csv::write_csv;
 pub use json::write_json;
 pub use text::{wrapped, write_text};
 
+use std::path::PathBuf;
+
 use crate::measurement::Measurement;
 use crate::{Case, Experiment, word};
 
@@ -32,6 +34,8 @@ pub struct OnKernel {
     pub notes: Vec<String>,
     /// The machine, what others did on it, and which runs were dropped, for programs.
     pub conditions: serde_json::Value,
+    /// The trace bundles that were kept, with their cases.
+    pub bundles: Vec<(Case, PathBuf)>,
 }
 
 /// What one case gave.

@@ -12,16 +12,20 @@ mod recorded;
 mod run;
 mod spread;
 
-use std::path::Path;
+use std::fs;
+use std::path::{Path, PathBuf};
 
-use sockscope_experiment::measurement::{Measure, Measurement};
+use sockscope_experiment::measurement::{Measure, Measurement, PacketTimes};
 use sockscope_experiment::result::{CaseResult, OnKernel, RunResult};
 use sockscope_experiment::{Case, Experiment, Keep, Workload};
+use sockscope_probe::Summary;
 use sockscope_record::counted;
+use sockscope_trace::Meta;
 
 use crate::conditions::{Conditions, DROPPED, Disturbed, Rule, Watch, scattered};
 pub use error::KernelError;
 use programs::{Kind, Programs};
+use recorded::Trace;
 use spread::Spread;
 
 /// Parameters of the model alone: they change nothing here. The pipes between the processes of a stage hold what the
@@ -92,6 +96,19 @@ pub struct Plan<'a> {
     pub runs: Option<u32>,
     /// Which runs are dropped.
     pub rule: Rule,
+    /// Where the traces of an experiment that records them are kept; `None`: nowhere.
+    pub traces: Option<Traces<'a>>,
+}
+
+/// Where traces are kept, and what they say of themselves.
+#[derive(Debug, Clone, Copy)]
+pub struct Traces<'a> {
+    /// The folder, which is there.
+    pub folder: &'a Path,
+    /// What all of them say.
+    pub meta: &'a Meta,
+    /// Adds what is known only at the end of a recording.
+    pub complete: fn(&mut Meta, &Summary),
 }
 
 /// Runs an experiment on this kernel; `progress` gets each case in words before it begins.
@@ -104,6 +121,7 @@ pub fn run(
     plan: Plan<'_>,
     progress: &mut dyn FnMut(&str),
 ) -> Result<RunResult, KernelError> {
+    let traces = plan.traces.filter(|_| experiment.keeps(Keep::Trace));
     let mut experiment = of_kernel(experiment)?;
     let cases = experiment.cases()?;
     let suiting = match cases.len() {
@@ -119,6 +137,7 @@ pub fn run(
         .collect::<Result<_, _>>()
         .map_err(not_here)?;
     let is_recorded = records(&experiment, &works);
+    let plan = Plan { traces, ..plan };
     if is_recorded && !experiment.keeps(Keep::Measures) {
         experiment.record.push(Keep::Measures);
     }
@@ -130,6 +149,7 @@ pub fn run(
         spread: Spread::default(),
         late: 0,
         missed: 0,
+        bundles: Vec::new(),
     };
     let mut results = Vec::new();
     let mut notes = Vec::new();
@@ -148,6 +168,7 @@ pub fn run(
         return Err(not_here(notes.join("; ")));
     }
     notes.extend(runs.words());
+    let bundles = std::mem::take(&mut runs.bundles);
     let conditions = Conditions::of(watch.end(), plan.rule, runs.disturbed);
     notes.extend(conditions.disturbed_words());
     notes.push(conditions.others.words());
@@ -155,6 +176,7 @@ pub fn run(
         machine: conditions.machine.words(),
         notes,
         conditions: serde_json::to_value(&conditions).unwrap_or_default(),
+        bundles,
     };
     Ok(RunResult { experiment, cases: results, kernel: Some(kernel) })
 }
@@ -179,6 +201,9 @@ fn of_kernel(experiment: &Experiment) -> Result<Experiment, KernelError> {
     let has_stack = rest.workload.has_stack();
     rest.set_all(if has_stack { &of_host } else { &of_host[..1] })?;
     notes.extend(shortened(&mut rest)?);
+    for figure in rest.figures.iter_mut().filter(|figure| figure.plot.is_some()) {
+        (figure.from_ms, figure.to_ms) = (figure.live_from_ms, figure.live_to_ms);
+    }
     // Shorter runs have no work in the time that the figure of a model's run shows.
     for figure in rest.figures.iter_mut().filter(|figure| figure.phases) {
         (figure.from_ms, figure.to_ms) = (None, None);
@@ -244,6 +269,8 @@ struct Runs<'a> {
     late: u64,
     /// Records that were missed.
     missed: u64,
+    /// Traces that were kept.
+    bundles: Vec<(Case, PathBuf)>,
 }
 
 impl Runs<'_> {
@@ -278,28 +305,46 @@ impl Runs<'_> {
                 last.map_or("no run".to_owned(), |it| format!("{DROPPED} {}", it.reason))
             ));
         };
-        if let (true, Work::Programs(programs)) = (self.is_recorded, work) {
-            all.measures.splice(0..0, self.measures(experiment, case, programs)?);
+        let is_recorded = self.is_recorded || self.plan.traces.is_some();
+        if let (true, Work::Programs(programs)) = (is_recorded, work) {
+            let seen = self.recorded(experiment, case, programs)?;
+            if let (Some((measures, times)), true) = (seen, self.is_recorded) {
+                all.measures.splice(0..0, measures);
+                all.packet_times = times;
+            }
         }
         Ok(Ok(all))
     }
 
-    /// Numbers of the recorded run. It is made again where it has no connection, as after records that were missed.
-    fn measures(
+    /// Numbers of the recorded run, whose trace is kept where the plan says so. It is made again where it has no
+    /// connection, as after records that were missed.
+    fn recorded(
         &mut self,
         experiment: &Experiment,
         case: &Case,
         programs: &Programs,
-    ) -> Result<Vec<Measure>, KernelError> {
+    ) -> Result<Option<(Vec<Measure>, PacketTimes)>, KernelError> {
+        let trace = self.plan.traces.map(|traces| {
+            let dir = traces.folder.join(experiment.bundle_name(case));
+            let meta = Meta { pick: case.words(), ..traces.meta.clone() };
+            Trace { dir, meta, complete: traces.complete }
+        });
         for _ in 0..=self.plan.rule.again_max {
-            let seen = run::record(programs, self.plan.laboratory);
+            let seen = run::record(programs, self.plan.laboratory, trace.as_ref());
             let seen = seen.map_err(|error| in_case(experiment, case, error))?;
             self.missed += seen.missed();
             if let Some(measures) = seen.measures() {
-                return Ok(measures);
+                self.bundles.extend(trace.map(|trace| (case.clone(), trace.dir)));
+                return Ok(Some((measures, seen.packet_times())));
+            }
+            if let Some(trace) = &trace {
+                // The next run has its place.
+                let removed = fs::remove_dir_all(&trace.dir);
+                removed
+                    .map_err(|error| in_case(experiment, case, run::problem(error.to_string())))?;
             }
         }
-        Ok(Vec::new())
+        Ok(None)
     }
 
     /// One run, made again while others disturb it; `None` where they did each time. The inner error says why the case
@@ -441,6 +486,7 @@ mod tests {
             laboratory: Path::new("none"),
             runs: Some(1),
             rule: Rule { drops: false, ..Rule::default() },
+            traces: None,
         };
         let error = run(&uncached, plan, &mut |_| {}).unwrap_err().to_string();
         let words = "`pc-1` does not run on this kernel: ";

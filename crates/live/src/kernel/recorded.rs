@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::num::NonZeroUsize;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread;
@@ -14,9 +15,12 @@ use std::time::Duration;
 use sockscope_analysis::{
     Analysis, Analyzer, ConnectionStore, FlowCurves, Passage, Stores, TraceFacts,
 };
-use sockscope_experiment::measurement::Measure;
-use sockscope_probe::{Options, Pick, Priority, Recorder};
-use sockscope_record::{Direction, Kind, Point, Stage, tcp_flags};
+use sockscope_experiment::measurement::{Measure, PacketTimes};
+use sockscope_probe::{Options, Pick, Priority, Recorder, Sink, Summary};
+use sockscope_record::{
+    Connection, ConnectionId, Direction, Kind, Point, Record, Stage, tcp_flags,
+};
+use sockscope_trace::{BundleWriter, Meta};
 
 use super::programs::PORT;
 use crate::collector::Collector;
@@ -39,18 +43,53 @@ pub(super) struct Seen {
     analysis: Analysis,
 }
 
+/// The bundle of a recorded run.
+pub(super) struct Trace {
+    pub(super) dir: PathBuf,
+    /// What it says of itself from the start.
+    pub(super) meta: Meta,
+    /// Adds what is known only at the end.
+    pub(super) complete: fn(&mut Meta, &Summary),
+}
+
+/// Takes records into an analysis, and into a bundle where one is kept.
+struct Both {
+    analysis: Collector,
+    bundle: Option<BundleWriter>,
+}
+
+impl Sink for Both {
+    fn records(&mut self, records: &[Record]) -> Result<(), String> {
+        let bundle = self.bundle.as_mut();
+        bundle.map_or(Ok(()), |it| it.append(records)).map_err(|error| error.to_string())?;
+        self.analysis.records(records)
+    }
+
+    fn connection(&mut self, connection: &Connection) -> Result<(), String> {
+        let bundle = self.bundle.as_mut();
+        bundle.map_or(Ok(()), |it| it.connection(connection)).map_err(|error| error.to_string())?;
+        self.analysis.connection(connection)
+    }
+
+    fn complete(&mut self, connection: ConnectionId) {
+        if let Some(bundle) = &mut self.bundle {
+            bundle.complete(connection);
+        }
+    }
+}
+
 /// Does `work` while the sockets at the answering program's port are recorded.
 ///
 /// # Errors
 ///
 /// What the recorder says, when it cannot record.
-pub(super) fn of<T>(work: impl FnOnce() -> T) -> io::Result<(Seen, T)> {
+pub(super) fn of<T>(trace: Option<&Trace>, work: impl FnOnce() -> T) -> io::Result<(Seen, T)> {
     let is_over = AtomicBool::new(false);
     let (ready, is_ready) = mpsc::channel();
     thread::scope(|scope| {
         let is_over = &is_over;
         // Not on this thread: the programs would have the recorder's priority.
-        let recording = scope.spawn(move || record(is_over, &ready));
+        let recording = scope.spawn(move || record(trace, is_over, &ready));
         let done = is_ready.recv().is_ok().then(work);
         is_over.store(true, Ordering::Release);
         let seen = recording.join().map_err(|_| io::Error::other("the recorder panicked"))??;
@@ -59,10 +98,18 @@ pub(super) fn of<T>(work: impl FnOnce() -> T) -> io::Result<(Seen, T)> {
     })
 }
 
-fn record(is_over: &AtomicBool, ready: &mpsc::Sender<()>) -> io::Result<Seen> {
+fn record(
+    trace: Option<&Trace>,
+    is_over: &AtomicBool,
+    ready: &mpsc::Sender<()>,
+) -> io::Result<Seen> {
     let pick = Pick { ports: vec![PORT], ..Pick::default() };
     let mut recorder = Recorder::start(&pick, Options::default()).map_err(io::Error::other)?;
-    let mut sink = Collector(Analyzer::new());
+    let begin = |trace: &Trace| {
+        BundleWriter::create(&trace.dir, trace.meta.clone()).map_err(io::Error::other)
+    };
+    let bundle = trace.map(begin).transpose()?;
+    let mut sink = Both { analysis: Collector(Analyzer::new()), bundle };
     let _priority = Priority::raise();
     // The receiver waits for it.
     let _ = ready.send(());
@@ -72,7 +119,12 @@ fn record(is_over: &AtomicBool, ready: &mpsc::Sender<()>) -> io::Result<Seen> {
     let summary = recorder.finish(&mut sink, DRAIN_DEADLINE).map_err(io::Error::other)?;
     let facts =
         TraceFacts { source: "live".into(), missed: summary.missed, ..TraceFacts::default() };
-    let (analysis, stores) = sink.0.finish_keeping(facts, NonZeroUsize::MIN);
+    if let (Some(trace), Some(bundle)) = (trace, sink.bundle) {
+        let mut meta = trace.meta.clone();
+        (trace.complete)(&mut meta, &summary);
+        bundle.finish(meta).map_err(io::Error::other)?;
+    }
+    let (analysis, stores) = sink.analysis.0.finish_keeping(facts, NonZeroUsize::MIN);
     Ok(Seen { stores, analysis })
 }
 
@@ -91,6 +143,16 @@ impl Seen {
         measures.push(("residue_bytes", self.residue_bytes() as f64));
         measures.extend(flow.of_today());
         Some(measures.into_iter().map(|(name, value)| Measure::new(name, value)).collect())
+    }
+
+    /// Times of single packets in the protocol.
+    pub(super) fn packet_times(&self) -> PacketTimes {
+        let Some(store) = self.stores.connections.first() else { return PacketTimes::default() };
+        let flow = Flow { store, stores: &self.stores };
+        PacketTimes {
+            sending_us: flow.gaps_in_bursts_us(),
+            receiving_us: flow.delays_us(Point::InputDequeue, Point::ReceiveEnqueue),
+        }
     }
 
     /// Records that were missed.
@@ -301,9 +363,7 @@ pub(super) fn mean(values: &[f64]) -> f64 {
 mod tests {
     use std::net::SocketAddr;
 
-    use sockscope_record::{ConnectionId, Protocol};
-
-    use sockscope_record::{Connection, Record};
+    use sockscope_record::Protocol;
 
     use super::*;
 

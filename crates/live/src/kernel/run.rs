@@ -14,7 +14,7 @@ use sockscope_link::{HostTraffic, Hosts};
 use super::error::KernelError;
 use super::network::with_hosts;
 use super::programs::{Kind, Programs};
-use super::recorded::{self, Seen};
+use super::recorded::{self, Seen, Trace};
 
 /// Time that a server has until its socket is there.
 const START: Duration = Duration::from_secs(5);
@@ -39,9 +39,13 @@ pub(super) fn run(programs: &Programs, laboratory: &Path) -> Result<Run, KernelE
 }
 
 /// The same while the kernel's passages of data are recorded.
-pub(super) fn record(programs: &Programs, laboratory: &Path) -> Result<Seen, KernelError> {
+pub(super) fn record(
+    programs: &Programs,
+    laboratory: &Path,
+    trace: Option<&Trace>,
+) -> Result<Seen, KernelError> {
     let (seen, _) = with_hosts(&programs.network, |hosts| {
-        let ran = recorded::of(|| on(hosts, programs, laboratory));
+        let ran = recorded::of(trace, || on(hosts, programs, laboratory));
         let (seen, measured) = ran.map_err(|error| problem(error.to_string()))?;
         measured.map(|_| seen)
     })?;
@@ -248,7 +252,7 @@ fn command(laboratory: &Path, arguments: &[String]) -> Command {
     command
 }
 
-fn problem(problem: String) -> KernelError {
+pub(super) fn problem(problem: String) -> KernelError {
     KernelError::Program { case: String::new(), problem }
 }
 
