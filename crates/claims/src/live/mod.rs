@@ -1,8 +1,10 @@
 //! Claims against runs on a kernel: what of each holds today, what has changed, and what is gone.
 //!
-//! A rule reads one number from the results of one experiment. The verdict is the range in which the number is.
-//! `sockscope_live` runs the experiments; here is nothing of it, so that results of any machine can be judged.
+//! A rule reads one number from the results of one experiment. Each experiment is run several times, so that the
+//! number has an interval. The verdict is the range in which the interval is; one that lies in two ranges judges
+//! nothing. `sockscope_live` runs the experiments; here is nothing of it, so that results of any machine can be judged.
 
+mod interval;
 mod reading;
 mod rule;
 mod rules;
@@ -15,6 +17,7 @@ use sockscope_record::named;
 
 pub use write::{write_live_json, write_live_text};
 
+pub use interval::Interval;
 use rule::{Rule, Run};
 use rules::{RULES, UNJUDGED};
 
@@ -40,6 +43,9 @@ named! {
     }
 }
 
+/// How often each experiment is run for its claims.
+pub const TIMES: usize = 3;
+
 /// A claim and what a kernel says to it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct JudgedClaim {
@@ -47,8 +53,12 @@ pub struct JudgedClaim {
     pub claim: Claim,
     /// The verdict.
     pub verdict: LiveVerdict,
-    /// The number that it is read from; `None` where no number was read.
+    /// The number that it is read from, the median of all times; `None` where no number was read.
     pub value: Option<f64>,
+    /// The number of each time, in their order.
+    pub values: Vec<f64>,
+    /// Where the number is expected, by all times; `None` with fewer than two.
+    pub interval: Option<Interval>,
     /// What the number is, or why nothing is judged.
     pub words: String,
     /// The command line of the run; empty without one.
@@ -72,8 +82,9 @@ impl JudgedClaim {
     }
 }
 
-/// Judges the claims of `paper`, or of all, that a kernel can show, in the order of the register. `results` runs each
-/// experiment once for all of its claims, or says why it does not.
+/// Judges the claims of `paper`, or of all, that a kernel can show, in the order of the register. `results` runs an
+/// experiment, or says why it does not. Each experiment is run [`TIMES`] times for all of its claims together, one after
+/// the other, so that the times of one are far apart. A reason ends the times of its experiment.
 ///
 /// # Errors
 ///
@@ -86,49 +97,126 @@ pub fn judge(
         return Err(Error::NoSuchPaper { wanted: wanted.to_owned(), known: PAPERS.join(", ") });
     }
     let claims = Claims::builtin()?;
-    let mut runs: Vec<(&Run, std::result::Result<RunResult, String>)> = Vec::new();
-    let mut judged = Vec::new();
-    for claim in claims.of(paper).filter(|claim| claim.check != Where::Model) {
-        let Some(rule) = RULES.iter().find(|rule| rule.id == claim.id) else {
-            let why = UNJUDGED.iter().find(|(id, _)| *id == claim.id).map_or("", |(_, why)| why);
-            judged.push(unjudged(claim, why.to_owned(), String::new()));
-            continue;
-        };
-        if !runs.iter().any(|(run, _)| *run == rule.run) {
-            let mut experiment = builtin_by_id(rule.run.id)?;
-            experiment.set_all(rule.run.sets)?;
-            runs.push((rule.run, results(&experiment)));
+    let for_kernel = || claims.of(paper).filter(|claim| claim.check != Where::Model);
+    let rule_of = |claim: &Claim| RULES.iter().find(|rule| rule.id == claim.id);
+    let mut runs: Vec<Times> = Vec::new();
+    for rule in for_kernel().filter_map(rule_of) {
+        if !runs.iter().any(|times| *times.run == *rule.run) {
+            runs.push(Times { run: rule.run, results: Vec::new(), problem: None });
         }
-        let result = runs.iter().find(|(run, _)| *run == rule.run).map(|(_, result)| result);
-        judged.push(match result {
-            Some(Ok(result)) => rule.judge(claim, result),
-            Some(Err(why)) => unjudged(claim, why.clone(), rule.run.command()),
-            None => unjudged(claim, "its experiment did not run".to_owned(), String::new()),
-        });
     }
-    Ok(judged)
+    for _ in 0..TIMES {
+        for times in runs.iter_mut().filter(|times| times.problem.is_none()) {
+            let mut experiment = builtin_by_id(times.run.id)?;
+            experiment.set_all(times.run.sets)?;
+            match results(&experiment) {
+                Ok(result) => times.results.push(result),
+                Err(why) => times.problem = Some(why),
+            }
+        }
+    }
+    let judged = for_kernel().map(|claim| {
+        let Some(rule) = rule_of(claim) else {
+            let why = UNJUDGED.iter().find(|(id, _)| *id == claim.id).map_or("", |(_, why)| why);
+            return unjudged(claim, why.to_owned(), String::new());
+        };
+        match runs.iter().find(|times| *times.run == *rule.run) {
+            Some(Times { problem: Some(why), .. }) => {
+                unjudged(claim, why.clone(), rule.run.command())
+            }
+            Some(Times { results, .. }) => rule.judge(claim, results),
+            None => unjudged(claim, "its experiment did not run".to_owned(), String::new()),
+        }
+    });
+    Ok(judged.collect())
+}
+
+/// All times of one run.
+struct Times {
+    run: &'static Run,
+    results: Vec<RunResult>,
+    /// Why it does not run.
+    problem: Option<String>,
 }
 
 fn unjudged(claim: &Claim, words: String, run: String) -> JudgedClaim {
-    JudgedClaim { claim: claim.clone(), verdict: LiveVerdict::NotJudged, value: None, words, run }
+    JudgedClaim {
+        claim: claim.clone(),
+        verdict: LiveVerdict::NotJudged,
+        value: None,
+        values: Vec::new(),
+        interval: None,
+        words,
+        run,
+    }
 }
 
 impl Rule {
-    fn judge(&self, claim: &Claim, result: &RunResult) -> JudgedClaim {
+    fn judge(&self, claim: &Claim, results: &[RunResult]) -> JudgedClaim {
         let run = self.run.command();
-        let value = match self.reading.of(result) {
-            Ok(value) => value,
-            Err(why) => return unjudged(claim, why, run),
+        let mut values = Vec::new();
+        let mut why = String::new();
+        for result in results {
+            match self.reading.of(result) {
+                Ok(value) => values.push(value),
+                Err(reason) => why = reason,
+            }
+        }
+        let Some(interval) = Interval::of(&values, self.reading.bounds(), self.reading.scatter())
+        else {
+            let why = match values.len() {
+                0 => why,
+                _ => format!("a single time of {} has a number: {why}", results.len()),
+            };
+            return JudgedClaim { values, ..unjudged(claim, why, run) };
         };
+        let words = self.reading.words();
+        let (verdict, words) = match self.verdict_of(interval) {
+            Some(verdict) => (verdict, words),
+            None => (
+                LiveVerdict::NotJudged,
+                format!("the interval of {words} lies in the ranges of two verdicts"),
+            ),
+        };
+        let value = Some(median(&values));
+        JudgedClaim {
+            claim: claim.clone(),
+            verdict,
+            value,
+            values,
+            interval: Some(interval),
+            words,
+            run,
+        }
+    }
+
+    /// The verdict of a number.
+    fn verdict(&self, value: f64) -> LiveVerdict {
         let is_in = |(least, most): (f64, f64)| (least..=most).contains(&value);
-        let verdict = match (is_in(self.holds), is_in(self.changed)) {
+        match (is_in(self.holds), is_in(self.changed)) {
             (true, _) => LiveVerdict::Holds,
             (false, true) => LiveVerdict::Changed,
             (false, false) => LiveVerdict::Gone,
-        };
-        let words = self.reading.words();
-        JudgedClaim { claim: claim.clone(), verdict, value: Some(value), words, run }
+        }
     }
+
+    /// The verdict of all numbers of an interval; `None` where they have different ones.
+    fn verdict_of(&self, interval: Interval) -> Option<LiveVerdict> {
+        let ends = [self.holds.0, self.holds.1, self.changed.0, self.changed.1];
+        // A verdict changes at an end of a range alone, which itself is of the range.
+        let borders = ends.into_iter().flat_map(|end| [end.next_down(), end, end.next_up()]);
+        let inside = borders.filter(|it| (interval.least..=interval.most).contains(it));
+        let first = self.verdict(interval.least);
+        let mut all = inside.chain([interval.most]).map(|value| self.verdict(value));
+        all.all(|verdict| verdict == first).then_some(first)
+    }
+}
+
+/// Of the times; the lower of two in the middle.
+fn median(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted[(sorted.len() - 1) / 2]
 }
 
 #[cfg(test)]
@@ -164,9 +252,13 @@ mod tests {
     }
 
     fn judged(id: &str, result: &RunResult) -> JudgedClaim {
+        judged_by(id, &vec![result.clone(); TIMES])
+    }
+
+    fn judged_by(id: &str, times: &[RunResult]) -> JudgedClaim {
         let claims = Claims::builtin().unwrap();
         let rule = RULES.iter().find(|rule| rule.id == id).unwrap();
-        rule.judge(claims.claim(id).unwrap(), result)
+        rule.judge(claims.claim(id).unwrap(), times)
     }
 
     #[test]
@@ -178,6 +270,44 @@ mod tests {
         assert_eq!(verdict(2000), LiveVerdict::Holds);
         assert_eq!(verdict(5000), LiveVerdict::Changed);
         assert_eq!(verdict(1000), LiveVerdict::Gone);
+    }
+
+    #[test]
+    fn an_interval_with_a_border_in_it_judges_nothing() {
+        let times = |small: [u64; 3]| {
+            small.map(|small| with_acks(|bytes| if bytes == 4096 { small } else { 1000 }))
+        };
+        let id = "sunos-ipc/4.1.1-e";
+        let sure = judged_by(id, &times([1990, 2000, 2010]));
+        assert_eq!((sure.verdict, sure.value), (LiveVerdict::Holds, Some(2.0)));
+        assert_eq!(sure.values, [1.99, 2.0, 2.01]);
+        // The mean holds, and so do two of three.
+        let unsure = judged_by(id, &times([1400, 2000, 2100]));
+        assert_eq!((unsure.verdict, unsure.value), (LiveVerdict::NotJudged, Some(2.0)));
+        assert!(unsure.words.ends_with("in the ranges of two verdicts"), "{}", unsure.words);
+        // All are in the range, and may be out of it the next time.
+        let near = judged_by(id, &times([1610, 1650, 1690]));
+        assert_eq!(near.verdict, LiveVerdict::NotJudged);
+    }
+
+    #[test]
+    fn a_range_in_the_middle_of_an_interval_is_a_border() {
+        let rule = RULES.iter().find(|rule| rule.id == "sunos-ipc/4.1.1-e").unwrap();
+        let of = |least, most| rule.verdict_of(Interval { least, most });
+        assert_eq!(of(1.2, 3.0), None, "it contains all of `holds`");
+        assert_eq!(of(1.6, 2.4), Some(LiveVerdict::Holds));
+        assert_eq!(of(2.4, 2.5), None);
+        assert_eq!(of(0.0, 1.0), Some(LiveVerdict::Gone));
+    }
+
+    #[test]
+    fn a_single_time_with_a_number_judges_nothing() {
+        let good = with_acks(|_| 1000);
+        let mut bad = good.clone();
+        bad.cases.remove(0);
+        let one = judged_by("sunos-ipc/4.1.1-e", &[good, bad.clone(), bad]);
+        assert_eq!((one.verdict, one.values.len()), (LiveVerdict::NotJudged, 1));
+        assert!(one.words.starts_with("a single time of 3 has a number"), "{}", one.words);
     }
 
     #[test]
@@ -228,7 +358,20 @@ mod tests {
     }
 
     #[test]
-    fn each_run_is_made_once_and_one_that_fails_judges_nothing() {
+    fn each_run_is_made_some_times() {
+        let mut asked = Vec::new();
+        let judged = judge(Some("layering"), &mut |experiment| {
+            asked.push(experiment.id.clone());
+            Ok(RunResult { experiment: experiment.clone(), cases: Vec::new(), kernel: None })
+        });
+        assert!(judged.unwrap().iter().all(|one| one.verdict == LiveVerdict::NotJudged));
+        let runs = asked.iter().collect::<BTreeSet<_>>().len();
+        assert_eq!(asked.len(), TIMES * runs);
+        assert_eq!(asked[..runs], asked[runs..2 * runs], "one after the other");
+    }
+
+    #[test]
+    fn a_run_that_fails_is_made_once_and_judges_nothing() {
         let mut asked = Vec::new();
         let judged = judge(Some("layering"), &mut |experiment| {
             asked.push(experiment.id.clone());

@@ -3,8 +3,14 @@
 use sockscope_experiment::result::{CaseResult, RunResult};
 use sockscope_experiment::{Case, word};
 
+use super::interval::Scatter;
+
 /// Parameters that a case has. The value `-` is that of a case without the parameter.
 pub(super) type Wanted = &'static [(&'static str, &'static str)];
+
+/// Results that are a part of a whole, in percent.
+const SHARES: [&str; 3] =
+    ["ip_queue_found_empty_percent", "pushed_emptying_percent", "copy_percent"];
 
 /// How a number is made of results. `y` is a result by its name in CSV, `x` a parameter.
 pub(super) enum Reading {
@@ -67,6 +73,34 @@ impl Reading {
             Self::AcksPerWindow => results.acks_per_window()?,
         };
         if number.is_finite() { Ok(number) } else { Err(format!("{}: no number", self.words())) }
+    }
+
+    /// Between which numbers any reading is: results, and so their ratios, are not negative.
+    pub(super) fn bounds(&self) -> (f64, f64) {
+        const MOST: f64 = f64::INFINITY;
+        match self {
+            Self::Line { .. } | Self::Period { .. } => (-1.0, 1.0),
+            Self::Dip { .. } => (-MOST, 100.0),
+            Self::Gain { .. } => (-MOST, MOST),
+            Self::Value { y, .. } if SHARES.contains(y) => (0.0, 100.0),
+            _ => (0.0, MOST),
+        }
+    }
+
+    /// How readings scatter.
+    pub(super) fn scatter(&self) -> Scatter {
+        match self {
+            Self::Ratio { .. }
+            | Self::Ratios { .. }
+            | Self::Share { .. }
+            | Self::Best { .. }
+            | Self::AcksPerWindow => Scatter::Factors,
+            Self::Value { .. }
+            | Self::Gain { .. }
+            | Self::Dip { .. }
+            | Self::Line { .. }
+            | Self::Period { .. } => Scatter::Amounts,
+        }
     }
 
     /// What the number is.

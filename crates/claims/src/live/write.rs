@@ -5,7 +5,7 @@ use std::io;
 use serde::Serialize;
 use sockscope_experiment::result::wrapped;
 
-use super::{JudgedClaim, LiveVerdict};
+use super::{Interval, JudgedClaim, LiveVerdict};
 
 /// Name and version of the form.
 const SCHEMA: &str = "sockscope.claims-live/1";
@@ -28,6 +28,8 @@ pub fn write_live_json(
         expected: one.expected().name(),
         is_surprise: one.is_surprise(),
         value: one.value,
+        values: &one.values,
+        interval: one.interval.map(|interval| [interval.least, interval.most]),
         words: &one.words,
         run: &one.run,
     });
@@ -63,6 +65,12 @@ pub fn write_live_text(
             write_wrapped(&one.claim.statement, out)?;
         }
         let value = one.value.map(|value| format!(": {}", rounded(value))).unwrap_or_default();
+        let value = match one.interval.filter(|interval| interval.least < interval.most) {
+            Some(Interval { least, most }) => {
+                format!("{value} ({} to {})", rounded(least), rounded(most))
+            }
+            None => value,
+        };
         write_wrapped(&format!("{}{value}", one.words), out)?;
         if !one.run.is_empty() {
             write_wrapped(&one.run, out)?;
@@ -126,7 +134,12 @@ struct ClaimView<'a> {
     /// The same, by the register.
     expected: &'static str,
     is_surprise: bool,
+    /// The median of `values`.
     value: Option<f64>,
+    /// What was read each time.
+    values: &'a [f64],
+    /// Where the value is expected: the interval of confidence of the mean (95 %), of ratios the geometric one, and all values.
+    interval: Option<[f64; 2]>,
     /// What the value is, or why nothing is judged.
     words: &'a str,
     /// The command line of the run; empty without one.
