@@ -134,6 +134,17 @@ impl Profile {
             .collect()
     }
 
+    /// By how many percentage points the share of a layer differs between two such runs by chance alone, with 95 %
+    /// probability at most: the binomial deviation of the difference, of the layer for which it is greatest.
+    pub fn points_by_chance(&self) -> f64 {
+        let all = self.samples().max(1) as f64;
+        let deviation = |samples: u64| {
+            let share = samples as f64 / all;
+            1.96 * (2.0 * share * (1.0 - share) / all).sqrt()
+        };
+        100.0 * self.layers().iter().map(|one| deviation(one.samples)).fold(0.0, f64::max)
+    }
+
     /// The part of the CPU time that the samples themselves took.
     pub fn cost_share(&self) -> f64 {
         self.sample_cost_ns * self.frequency_hz as f64 / 1e9

@@ -6,6 +6,8 @@ use serde_json::{Value, json};
 
 use super::{LayerSamples, Profile};
 
+/// Shares that differ by more percentage points between two runs have too few samples.
+const POINTS_MAX: f64 = 3.0;
 /// Functions of a layer that a table names, at most.
 const NAMED_MAX: usize = 6;
 /// And with at least this share of all samples, in tenths of a percent.
@@ -45,6 +47,15 @@ pub fn write_text(profile: &Profile, out: &mut dyn io::Write) -> io::Result<()> 
     if profile.missed > 0 {
         writeln!(out, "caution: {} samples found no room and are not counted", profile.missed)?;
     }
+    let (points, about) = (profile.points_by_chance(), "by chance alone (95 %)");
+    if points > POINTS_MAX {
+        writeln!(
+            out,
+            "caution: in another run a share may differ by {points:.1} points {about}: run longer, or raise --frequency"
+        )?;
+    } else {
+        writeln!(out, "note: in another run a share may differ by {points:.1} points {about}")?;
+    }
     let (us, share) = (profile.sample_cost_ns / 1e3, profile.cost_share() * 100.0);
     let frequency = profile.frequency_hz;
     writeln!(
@@ -77,6 +88,7 @@ pub fn write_json(profile: &Profile, out: &mut dyn io::Write) -> io::Result<()> 
         "samples": profile.samples(),
         "missed_samples": profile.missed,
         "sample_cost_ns": profile.sample_cost_ns,
+        "points_by_chance": profile.points_by_chance(),
         "layers": profile.layers().into_iter().map(layer).collect::<Vec<_>>(),
     });
     serde_json::to_writer_pretty(&mut *out, &document)?;
@@ -134,8 +146,22 @@ mod tests {
           tcp_write_xmit                               24.7 %      247.0      247
         total                                         100.0 %     1000.0     1000
         caution: 2 samples found no room and are not counted
+        caution: in another run a share may differ by 3.8 points by chance alone (95 %): run longer, or raise --frequency
         note: a sample takes 5.0 us here; 1000 a second take 0.5 % of the CPU time
         ");
+    }
+
+    #[test]
+    fn four_times_the_samples_halve_the_chance() {
+        let of =
+            |samples: u64| Profile::of_places(&[("sh;user space", samples), ("sh;x", samples)]);
+        let (few, many) = (of(500).points_by_chance(), of(2000).points_by_chance());
+        assert!((few / many - 2.0).abs() < 1e-9 && (few - 4.383).abs() < 0.01, "{few} {many}");
+        assert_eq!(Profile::of_places(&[]).points_by_chance(), 0.0);
+        let mut text = Vec::new();
+        write_text(&of(2000), &mut text).expect("memory takes it");
+        let text = String::from_utf8(text).expect("it is text");
+        assert!(text.contains("note: in another run a share may differ by 2.2 points"), "{text}");
     }
 
     #[test]
