@@ -140,6 +140,69 @@ fn wait_until_empty(namespace: &str) {
     }
 }
 
+/// Milliseconds of traffic: ten minutes in `scripts/soak link`.
+fn soak_ms() -> u64 {
+    match std::env::var("SOCKSCOPE_SOAK").is_ok_and(|form| form == "full") {
+        true => 600_000,
+        false => 500,
+    }
+}
+
+/// Times at which the line can send 1,500 bytes: within 100 ms twice a millisecond, then every second one. Datagrams of
+/// 1,028 bytes every millisecond fill the queue in the second half.
+fn rate_trace() -> String {
+    let fast = (1..=50).flat_map(|ms| [ms, ms]);
+    fast.chain((52..=100).step_by(2)).map(|ms: u64| format!("{ms}\n")).collect()
+}
+
+#[test]
+fn root_each_packet_under_mixed_faults_leaves_or_is_counted() {
+    let test = "root_each_packet_under_mixed_faults_leaves_or_is_counted";
+    let folder = tempfile::tempdir().unwrap();
+    let [trace, json] = ["trace", "json"].map(|name| folder.path().join(name));
+    std::fs::write(&trace, rate_trace()).unwrap();
+    let work = format!("{} lab work", env!("CARGO_BIN_EXE_sockscope-lab"));
+    let server = format!(
+        "{work} discard --protocol udp --listen 198.18.0.2:7001 & {work} discard --listen 198.18.0.2:7000"
+    );
+    let ms = soak_ms();
+    let client = format!(
+        "sleep 0.2; {work} send --protocol udp --to 198.18.0.2:7001 --message-bytes 1000b --every 1ms --messages {ms} & \
+         {work} send --to 198.18.0.2:7000 --message-bytes 2000b --every 20ms --messages {} && wait && sleep 0.3 && \
+         grep link0 /proc/net/dev",
+        ms / 20
+    );
+    let faults = "--delay 5ms --jitter 2ms --queue 10p --loss gilbert:1%,30% --reorder 1%:3ms --duplicate 1% --damage 1%";
+    let [trace, json_path] = [&trace, &json].map(|path| path.to_str().unwrap());
+    let mut arguments: Vec<&str> = faults.split(' ').collect();
+    arguments.extend(["--trace", trace, "--json", json_path, "--server", &server, "--"]);
+    arguments.extend(["sh", "-c", &client]);
+    let Some(output) = made(test, &arguments) else { return };
+    assert!(output.status.success(), "{}", said(&output));
+    let text = std::fs::read_to_string(&json).unwrap();
+    println!("{}{text}", said(&output));
+    let counts: serde_json::Value = serde_json::from_str(&text).unwrap();
+    for direction in ["to_server", "to_command"] {
+        let of =
+            |path: &str| counts.pointer(&format!("/{direction}/{path}")).unwrap().as_u64().unwrap();
+        let dropped: u64 =
+            ["loss", "queue", "codel"].map(|why| of(&format!("dropped/{why}"))).iter().sum();
+        let ended = of("left") + dropped + of("inside");
+        assert_eq!(of("entered") + of("duplicated"), ended, "{direction}: {text}");
+    }
+    let of = |path: &str| counts.pointer(&format!("/to_server/{path}")).unwrap().as_u64().unwrap();
+    for fault in ["dropped/loss", "dropped/queue", "duplicated", "damaged", "held_back"] {
+        assert!(of(fault) > 0, "no {fault}: {text}");
+    }
+    // What the kernel sent into the device entered the wire, or was dropped before it.
+    let device = String::from_utf8_lossy(&output.stdout).into_owned();
+    let device = device.lines().find(|line| line.contains("link0:")).expect("it has the device");
+    let packets: u64 = device.split_whitespace().nth(10).unwrap().parse().unwrap();
+    let taken = of("entered") + of("dropped/device");
+    assert!((packets..=packets + 50).contains(&taken), "{packets} sent: {text}");
+    assert!(packets > ms, "a datagram every millisecond: {packets}");
+}
+
 #[test]
 fn root_nothing_remains_of_a_link_that_is_killed() {
     let test = "root_nothing_remains_of_a_link_that_is_killed";
