@@ -55,6 +55,12 @@ pub struct Parameters {
     pub socket_buffer_bytes: Option<u64>,
     /// Largest segment to announce and send, in octets of data; without it, the personality's.
     pub segment_bytes: Option<u32>,
+    /// A kernel of today: selective acknowledgments (RFC 2018) at both ends; without it, the kernel's default.
+    pub sack: Option<bool>,
+    /// A kernel of today: timestamps (RFC 7323 §3).
+    pub timestamps: Option<bool>,
+    /// A kernel of today: window scaling (RFC 7323 §2).
+    pub window_scaling: Option<bool>,
     /// Connections at once, each with programs of its own.
     pub connections: u16,
     /// Processes that only compute, next to the writer or the reader.
@@ -232,6 +238,16 @@ impl Parameters {
     /// Defaults for a workload that has parameters of another kind.
     pub(super) fn of_machine(machine: &str) -> Self {
         Self { machine: machine.to_owned(), ..Self::defaults() }
+    }
+
+    /// Parameters with a value that no stack of the model has, by name.
+    pub fn of_kernel_alone(&self) -> impl Iterator<Item = &'static str> {
+        let all = [
+            ("sack", self.sack),
+            ("timestamps", self.timestamps),
+            ("window_scaling", self.window_scaling),
+        ];
+        all.into_iter().filter(|(_, value)| value.is_some()).map(|(name, _)| name)
     }
 
     /// What goes wrong on the link.

@@ -52,6 +52,10 @@ pub fn run_all(
     let mut jobs = Vec::new();
     for (experiment, cases) in experiments.iter().zip(&cases) {
         for case in cases {
+            if let Some(name) = case.parameters.of_kernel_alone().next() {
+                let problem = format!("`{name}` is of a kernel of today: add --on live");
+                return Err(experiment.failed(case, problem));
+            }
             let repetitions = 0..experiment.repetitions;
             jobs.extend(repetitions.map(|repetition| Job { experiment, case, repetition }));
         }
@@ -137,6 +141,12 @@ mod tests {
         assert_eq!(sizes[5], "message_bytes 1025");
         assert!(result.cases.iter().all(|case| case.measured.calls_of("sosend") == 3));
         assert_eq!(told, (1..=6).map(|done| (done, 6)).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn options_that_no_stack_of_the_model_has_are_refused() {
+        let said = run(&small(&["sack=false"]), 1, &mut |_, _| {}).unwrap_err().to_string();
+        assert!(said.ends_with("`sack` is of a kernel of today: add --on live"), "{said}");
     }
 
     #[test]

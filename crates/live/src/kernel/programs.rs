@@ -15,7 +15,7 @@ pub(super) const PORT: u16 = 7000;
 const SINK_PORT: u16 = 7001;
 const SINK: &str = "198.18.0.1:7001";
 /// Parameters with a counterpart here, as they stand in files.
-const KNOWN: [&str; 41] = [
+const KNOWN: [&str; 44] = [
     "machine",
     "personality",
     "topology",
@@ -41,6 +41,9 @@ const KNOWN: [&str; 41] = [
     "read_pause_ms",
     "nodelay",
     "nagle",
+    "sack",
+    "timestamps",
+    "window_scaling",
     "send_rule",
     "low_water_bytes",
     "segment_bytes",
@@ -114,6 +117,8 @@ pub(super) struct Server {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Programs {
     pub(super) network: Network,
+    /// Numbers below `net.ipv4` that are not the kernel's default.
+    pub(super) settings: Vec<(&'static str, u32)>,
     /// What only computes, and on which host.
     pub(super) load: Option<(Side, Vec<String>)>,
     /// The last receiver of the data first.
@@ -149,6 +154,7 @@ impl Programs {
         of_tcp(parameters, &mut server, &mut client);
         let mut programs = Self {
             network: Network::of(parameters)?,
+            settings: settings(parameters),
             load: None,
             servers: vec![Server { side: Side::Server, port: PORT, arguments: server }],
             clients: vec![client; parameters.connections.into()],
@@ -220,6 +226,7 @@ impl Programs {
         }
         Ok(Self {
             network,
+            settings: Vec::new(),
             load: None,
             servers: vec![Server { side: Side::Server, port: PORT, arguments: server }],
             clients: vec![client; hosts as usize],
@@ -311,14 +318,26 @@ fn buffers(parameters: &Parameters, server: &mut Vec<String>, client: &mut Vec<S
     }
 }
 
+/// What TCP offers to its peer, as numbers of the kernel.
+fn settings(parameters: &Parameters) -> Vec<(&'static str, u32)> {
+    let all = [
+        ("tcp_sack", parameters.sack),
+        ("tcp_timestamps", parameters.timestamps),
+        ("tcp_window_scaling", parameters.window_scaling),
+    ];
+    let set = all.into_iter().filter_map(|(name, value)| Some((name, u32::from(value?))));
+    set.collect()
+}
+
 /// Options of TCP.
 fn of_tcp(parameters: &Parameters, server: &mut Vec<String>, client: &mut Vec<String>) {
     if parameters.nodelay || parameters.nagle == Some(false) {
         client.push("--nodelay".to_owned());
     }
     if let Some(bytes) = parameters.segment_bytes {
+        let options = if parameters.timestamps == Some(false) { 0 } else { TIMESTAMP_BYTES };
         for end in [server, &mut *client] {
-            with(end, "--segment-bytes", (bytes + TIMESTAMP_BYTES).into(), "");
+            with(end, "--segment-bytes", (bytes + options).into(), "");
         }
     }
     // Of 0 the kernel makes its default.
@@ -436,6 +455,17 @@ mod tests {
         assert!(one.ends_with(expected), "{one}");
         let low = first("lh-7", &["send_rule=low-water", "low_water_bytes=1460"]).unwrap();
         assert!(low.clients[0].join(" ").ends_with("--unsent-bytes 1460"), "{low:?}");
+    }
+
+    #[test]
+    fn options_of_tcp_are_numbers_of_the_namespaces() {
+        let set = ["sack=false", "timestamps=false", "window_scaling=true"];
+        let programs = first("si-2b", &[&set[..], &["socket_buffer_bytes=1024"]].concat()).unwrap();
+        let settings = [("tcp_sack", 0), ("tcp_timestamps", 0), ("tcp_window_scaling", 1)];
+        assert_eq!(programs.settings, settings);
+        let client = programs.clients[0].join(" ");
+        assert!(client.ends_with("--segment-bytes 1024"), "no room for timestamps: {client}");
+        assert_eq!(first("si-2b", &[]).unwrap().settings, []);
     }
 
     #[test]

@@ -60,6 +60,9 @@ struct Reports {
 }
 
 fn on(hosts: &Hosts, programs: &Programs, laboratory: &Path) -> Result<Measurement, KernelError> {
+    for (name, value) in &programs.settings {
+        hosts.set_ipv4(name, *value)?;
+    }
     let load = match &programs.load {
         Some((side, arguments)) => {
             let load = hosts.start(*side, command(laboratory, arguments))?;
