@@ -113,8 +113,12 @@ fn check_carried(parameters: &Parameters, workload: Workload) -> Result<(), Stri
             ("total_bytes", parameters.connections.into(), of(parameters.total_bytes))
         }
         Workload::Pipeline => ("piece_bytes", of(parameters.pieces), of(parameters.piece_bytes)),
-        // These have parameters of another kind.
-        Workload::AtmSend | Workload::AtmLoss | Workload::BusAccess | Workload::VmtpCalls => {
+        // These have parameters of another kind, or a command line.
+        Workload::Program
+        | Workload::AtmSend
+        | Workload::AtmLoss
+        | Workload::BusAccess
+        | Workload::VmtpCalls => {
             return Ok(());
         }
     };

@@ -52,7 +52,10 @@ impl Case {
             let parameters = Parameters::of_machine(&vmtp.machine);
             return Ok(Self { parameters, atm: None, vmtp: Some(vmtp), named, swept: count });
         }
-        let parameters = typed(table, &named, Parameters::REQUIRED)?;
+        // The model has no such programs.
+        let is_of_model = workload != Workload::Program;
+        let required = if is_of_model { Parameters::REQUIRED } else { &[] };
+        let parameters = typed(table, &named, required)?;
         Ok(Self { parameters, atm: None, vmtp: None, named, swept: count })
     }
 

@@ -14,6 +14,7 @@ mod error;
 mod faults;
 mod figure;
 pub mod measurement;
+mod other_programs;
 pub mod papers;
 mod parameters;
 pub mod result;
@@ -34,6 +35,7 @@ pub use case::{Case, word};
 pub use error::{Error, Result};
 pub use faults::Faults;
 pub use figure::{Figure, Scale};
+pub use other_programs::{OtherPrograms, Parser};
 pub use parameters::{
     AckRule, LinkKind, LoadAt, Parameters, Protocol, SchedulerKind, SendRule, Topology,
 };
@@ -71,6 +73,8 @@ pub struct Experiment {
     /// Where the model has to choose what the paper does not say, and how it chose.
     #[serde(default)]
     pub notes: Vec<String>,
+    /// Programs of other people, for the workload `program`.
+    pub program: Option<OtherPrograms>,
     /// What to draw.
     #[serde(default, rename = "figure")]
     pub figures: Vec<Figure>,
@@ -315,7 +319,9 @@ impl Experiment {
             return Err(format!("id `{}`: expected letters, digits and `-`", self.id));
         }
         let papers = papers::PAPERS;
-        if !papers.contains(&self.paper.as_str()) {
+        // Nobody's paper has an experiment of one's own with the programs of others.
+        let is_own = self.workload == Workload::Program && self.paper == "none";
+        if !is_own && !papers.contains(&self.paper.as_str()) {
             return Err(format!(
                 "no paper `{}`: expected one of {}",
                 self.paper,
@@ -335,6 +341,16 @@ impl Experiment {
         let is_vmtp = self.workload == Workload::VmtpCalls;
         if is_vmtp && !self.record.iter().all(|keep| of_vmtp.contains(keep)) {
             return Err("`vmtp-calls` gives `time`, `throughput` and `measures`".to_owned());
+        }
+        if (self.workload == Workload::Program) != self.program.is_some() {
+            return Err("the table `program` goes with `workload = \"program\"`".to_owned());
+        }
+        if let Some(program) = &self.program {
+            program.validate()?;
+            let of_programs = [Keep::Throughput, Keep::Packets, Keep::Measures];
+            if !self.record.iter().all(|keep| of_programs.contains(keep)) {
+                return Err("`program` gives `throughput`, `packets` and `measures`".to_owned());
+            }
         }
         self.check_shown()?;
         for case in self.expand()? {
@@ -581,5 +597,42 @@ mod tests {
         case.swept = 1;
         let name = experiment.bundle_name(&case);
         assert_eq!(name, ".._own_one-machine-_tmp_my_files_slow.toml.sockscope");
+    }
+
+    const PROGRAM: &str = r#"
+        id = "rate-1"
+        title = "t"
+        paper = "none"
+        source = "s"
+        question = "q"
+        workload = "program"
+        seed = 1
+        repetitions = 1
+        record = ["throughput"]
+        [program]
+        server = "iperf3 -s"
+        ready = 5201
+        command = "iperf3 -c 198.18.0.2 -J"
+        parse = "iperf3"
+        [sweep]
+        sack = [false, true]
+    "#;
+
+    #[test]
+    fn programs_of_others_are_command_lines_with_a_parser() {
+        let experiment = Experiment::parse("x", PROGRAM).unwrap();
+        let program = experiment.program.as_ref().unwrap();
+        assert_eq!((program.ready, program.parse), (Some(5201), Parser::Iperf3));
+        assert_eq!(experiment.cases().unwrap().len(), 2);
+        let problem = |from: &str, to: &str| {
+            Experiment::parse("x", &PROGRAM.replace(from, to)).unwrap_err().to_string()
+        };
+        assert!(problem("ready = 5201", "").ends_with("`ready`, its port, go together"));
+        assert!(problem("throughput", "calls").contains("gives `throughput`, `packets`"));
+        assert!(problem("\"iperf3\"", "\"netperf\"").contains("netperf"));
+        assert!(problem("\"program\"", "\"send\"").contains("no paper `none`"));
+        assert!(
+            problem("[sweep]", "[parameters]\nmessages = 3\n[sweep]").contains("means nothing")
+        );
     }
 }

@@ -21,10 +21,12 @@ pub(super) fn check(parameters: &Parameters, workload: Workload) -> Result<(), S
             ("piece_bytes", parameters.piece_bytes, MESSAGE_MAX),
             ("compute_us", parameters.compute_us, PAUSE_MAX_US),
         ],
-        // These have parameters of another kind.
-        Workload::AtmSend | Workload::AtmLoss | Workload::BusAccess | Workload::VmtpCalls => {
-            Vec::new()
-        }
+        // These have parameters of another kind, or a command line.
+        Workload::Program
+        | Workload::AtmSend
+        | Workload::AtmLoss
+        | Workload::BusAccess
+        | Workload::VmtpCalls => Vec::new(),
     };
     for (name, value, max) in needed {
         if !value.is_some_and(|value| (1..=max).contains(&value)) {

@@ -22,6 +22,8 @@ pub enum Workload {
     AtmLoss,
     /// `accesses` words written to a card one by one, with `work_cycles` after each.
     BusAccess,
+    /// Other people's programs, as the table `program` of the file has them; on a kernel alone.
+    Program,
     /// `clients` processes that make VMTP transactions one after the other for `run_ms`, on an
     /// Ethernet.
     VmtpCalls,
@@ -35,6 +37,7 @@ impl Workload {
             Self::RpcEcho => "rpc-echo",
             Self::Discard => "discard",
             Self::Pipeline => "pipeline",
+            Self::Program => "program",
             Self::AtmSend => "atm-send",
             Self::AtmLoss => "atm-loss",
             Self::BusAccess => "bus-access",

@@ -109,3 +109,31 @@ fn root_the_stages_of_a_run_are_recorded() {
     let queues = std::fs::read_to_string(folder.path().join("si-4c-figure-18-queues.svg"));
     assert!(queues.unwrap().contains("Figure 18, this kernel"));
 }
+
+/// An experiment with a client that writes what wrk once wrote, if SACK is off.
+const OTHERS: &str = r#"
+id = "web"
+title = "t"
+paper = "none"
+source = "s"
+question = "q"
+workload = "program"
+seed = 1
+repetitions = 1
+record = ["measures"]
+parameters = { sack = false, topology = "loopback" }
+[program]
+command = "sh -c 'grep -qx 0 /proc/sys/net/ipv4/tcp_sack && cat FIXTURE'"
+parse = "wrk"
+"#;
+
+#[test]
+fn root_programs_of_others_run_with_the_settings_of_their_case() {
+    let test = "root_programs_of_others_run_with_the_settings_of_their_case";
+    let folder = tempfile::tempdir().unwrap();
+    let fixture = concat!(env!("CARGO_MANIFEST_DIR"), "/../live/src/parse/fixtures/wrk.txt");
+    let path = folder.path().join("web.toml");
+    std::fs::write(&path, OTHERS.replace("FIXTURE", fixture)).unwrap();
+    let Some(web) = ran(test, &[path.to_str().unwrap()]) else { return };
+    assert_eq!(results(&web)[0]["requests_per_s"].as_f64(), Some(36_749.52), "{web}");
+}

@@ -7,7 +7,7 @@ use std::thread;
 
 use sockscope_experiment::measurement::Measurement;
 use sockscope_experiment::result::{CaseResult, RunResult};
-use sockscope_experiment::{Case, Error, Experiment, Result};
+use sockscope_experiment::{Case, Error, Experiment, Result, Workload};
 
 use crate::atm_pair;
 use crate::model;
@@ -52,6 +52,10 @@ pub fn run_all(
     let mut jobs = Vec::new();
     for (experiment, cases) in experiments.iter().zip(&cases) {
         for case in cases {
+            if experiment.workload == Workload::Program {
+                let problem = "programs of others run on a kernel alone: add --on live".to_owned();
+                return Err(experiment.failed(case, problem));
+            }
             if let Some(name) = case.parameters.of_kernel_alone().next() {
                 let problem = format!("`{name}` is of a kernel of today: add --on live");
                 return Err(experiment.failed(case, problem));
@@ -147,6 +151,28 @@ mod tests {
     fn options_that_no_stack_of_the_model_has_are_refused() {
         let said = run(&small(&["sack=false"]), 1, &mut |_, _| {}).unwrap_err().to_string();
         assert!(said.ends_with("`sack` is of a kernel of today: add --on live"), "{said}");
+    }
+
+    #[test]
+    fn programs_of_others_are_refused() {
+        const FILE: &str = r#"
+            id = "x"
+            title = "t"
+            paper = "none"
+            source = "s"
+            question = "q"
+            workload = "program"
+            seed = 1
+            repetitions = 1
+            record = ["throughput"]
+            program = { command = "iperf3 -c 198.18.0.2 -J", parse = "iperf3" }
+        "#;
+        let experiment = Experiment::parse("x", FILE).unwrap();
+        let said = run(&experiment, 1, &mut |_, _| {}).unwrap_err().to_string();
+        assert!(
+            said.ends_with("programs of others run on a kernel alone: add --on live"),
+            "{said}"
+        );
     }
 
     #[test]

@@ -11,5 +11,6 @@ pub mod conditions;
 pub mod host;
 pub mod integrated;
 pub mod kernel;
+mod parse;
 pub mod profile;
 pub mod protocols;

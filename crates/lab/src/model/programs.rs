@@ -75,6 +75,9 @@ pub(super) fn programs(
         Workload::Discard => discard_programs(parameters, log),
         Workload::RpcEcho => echo_programs(parameters, log)?,
         Workload::Pipeline => pipeline_programs(parameters, log),
+        Workload::Program => {
+            return Err("programs of others are no processes of the model".to_owned());
+        }
         Workload::AtmSend | Workload::AtmLoss | Workload::BusAccess | Workload::VmtpCalls => {
             return Err(format!("`{}` has no processes", workload.name()));
         }

@@ -5,8 +5,10 @@
 //! is left out, and a note says so. So does one for each number of the file that is smaller here.
 
 mod cells;
+mod children;
 mod error;
 mod network;
+mod others;
 mod programs;
 mod recorded;
 mod run;
@@ -185,7 +187,10 @@ pub fn run(
 fn of_kernel(experiment: &Experiment) -> Result<Experiment, KernelError> {
     let names = experiment.parameter_names();
     let left_out: Vec<&str> = OF_MODEL.into_iter().filter(|name| names.contains(name)).collect();
-    let mut notes = vec![format!("only the model has {}", left_out.join(", "))];
+    let mut notes = Vec::new();
+    if !left_out.is_empty() {
+        notes.push(format!("only the model has {}", left_out.join(", ")));
+    }
     if names.contains("send_rule") {
         notes.push("of the rules of sosend only low-water has a counterpart".to_owned());
     }
@@ -340,8 +345,9 @@ impl Runs<'_> {
             if let Some(trace) = &trace {
                 // The next run has its place.
                 let removed = fs::remove_dir_all(&trace.dir);
-                removed
-                    .map_err(|error| in_case(experiment, case, run::problem(error.to_string())))?;
+                removed.map_err(|error| {
+                    in_case(experiment, case, children::problem(error.to_string()))
+                })?;
             }
         }
         Ok(None)
@@ -413,14 +419,14 @@ fn in_case(experiment: &Experiment, case: &Case, error: KernelError) -> KernelEr
     }
 }
 
-/// What is compared of the runs of a case: throughput where the experiment has it, else the mean time, or a number of
-/// the cells.
+/// What is compared of the runs of a case: throughput where the experiment has it, else the mean time, or the number
+/// that cells or programs of others have.
 fn value(experiment: &Experiment, measured: &Measurement) -> f64 {
     let throughput =
         measured.throughput_bits_per_s().filter(|_| experiment.keeps(Keep::Throughput));
-    let of_cells = ["total_ns", "access_ns", "goodput_bits_per_s"];
-    let cells = of_cells.iter().find_map(|name| measured.measure(name));
-    throughput.or(cells).unwrap_or(measured.call_ns.mean_ns().unwrap_or(0) as f64)
+    let alone = ["total_ns", "access_ns", "goodput_bits_per_s", "requests_per_s"];
+    let one = alone.iter().find_map(|name| measured.measure(name));
+    throughput.or(one).unwrap_or(measured.call_ns.mean_ns().unwrap_or(0) as f64)
 }
 
 #[cfg(test)]

@@ -3,8 +3,8 @@
 use std::num::NonZero;
 
 use sockscope_experiment::{
-    Case, Experiment, Faults, LinkKind, LoadAt, Parameters, Protocol, Topology, VmtpParameters,
-    Workload,
+    Case, Experiment, Faults, LinkKind, LoadAt, OtherPrograms, Parameters, Parser, Protocol,
+    Topology, VmtpParameters, Workload,
 };
 use sockscope_link::{Bandwidth, Interval, LossModel, Reordering, Settings, Share, Side};
 
@@ -95,6 +95,8 @@ pub(super) enum Kind {
     Calls,
     /// A transfer through three processes.
     Pipeline,
+    /// Programs of other people.
+    Others(Parser),
     /// VMTP.
     Transactions {
         /// Clients of all hosts.
@@ -144,6 +146,9 @@ impl Programs {
             return Self::transactions(vmtp);
         }
         let parameters = &case.parameters;
+        if let Some(others) = &experiment.program {
+            return Self::of_others(others, parameters);
+        }
         let (mut server, mut client) = match experiment.workload {
             Workload::RpcEcho => echo(parameters),
             Workload::Discard => discard(parameters),
@@ -197,6 +202,24 @@ impl Programs {
             with(&mut arguments, "--cpus", cpu as u64, "");
             self.load = Some((side, arguments));
         }
+    }
+
+    /// Their command lines, each as the only argument.
+    fn of_others(others: &OtherPrograms, parameters: &Parameters) -> Result<Self, String> {
+        let server = others.server.clone().zip(others.ready).map(|(line, port)| Server {
+            side: Side::Server,
+            port,
+            arguments: vec![line],
+        });
+        Ok(Self {
+            network: Network::of(parameters)?,
+            settings: settings(parameters),
+            load: None,
+            servers: server.into_iter().collect(),
+            clients: vec![vec![others.command.clone()]],
+            needs_signal: true,
+            kind: Kind::Others(others.parse),
+        })
     }
 
     fn transactions(parameters: &VmtpParameters) -> Result<Self, String> {

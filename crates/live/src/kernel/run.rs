@@ -6,22 +6,17 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use sockscope_experiment::measurement::{Measure, Measurement, Phase};
 use sockscope_link::{HostTraffic, Hosts};
 
+use super::children::{END, LOOK_EVERY, RUN, START, ended, errors, problem, terminate};
 use super::error::KernelError;
 use super::network::with_hosts;
+use super::others;
 use super::programs::{Kind, Programs};
 use super::recorded::{self, Seen, Trace};
 
-/// Time that a server has until its socket is there.
-const START: Duration = Duration::from_secs(5);
-/// Time that the programs that ask have, and their servers after them.
-const RUN: Duration = Duration::from_secs(120);
-const END: Duration = Duration::from_secs(5);
-const LOOK_EVERY: Duration = Duration::from_millis(2);
 /// Time in which the processes of a load start.
 const LOAD_BEFORE: Duration = Duration::from_millis(100);
 
@@ -62,6 +57,9 @@ struct Reports {
 fn on(hosts: &Hosts, programs: &Programs, laboratory: &Path) -> Result<Measurement, KernelError> {
     for (name, value) in &programs.settings {
         hosts.set_ipv4(name, *value)?;
+    }
+    if let Kind::Others(parser) = programs.kind {
+        return others::run(hosts, programs, parser);
     }
     let load = match &programs.load {
         Some((side, arguments)) => {
@@ -142,6 +140,8 @@ impl Reports {
                 measures: self.calls_of_kernel(),
                 ..measured
             },
+            // Their programs say themselves what they did.
+            Kind::Others(_) => measured,
             Kind::Pipeline => self.of_stage(measured),
             Kind::Transactions { clients, hosts } => self.of_vmtp(measured, clients, hosts),
         }
@@ -243,25 +243,11 @@ fn memory_copy_bits_per_s() -> f64 {
     f64::from(PIECES) * PIECE as f64 * 8.0 / began.elapsed().as_secs_f64()
 }
 
-fn terminate(child: &Child) -> Result<(), KernelError> {
-    kill_process(Pid::from_child(child), Signal::TERM)
-        .map_err(|error| problem(format!("a program cannot be ended: {error}")))
-}
-
 fn command(laboratory: &Path, arguments: &[String]) -> Command {
     let mut command = Command::new(laboratory);
     command.args(["lab", "work"]).args(arguments);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
-}
-
-pub(super) fn problem(problem: String) -> KernelError {
-    KernelError::Program { case: String::new(), problem }
-}
-
-fn ended(child: &mut Child) -> Result<bool, KernelError> {
-    let status = child.try_wait().map_err(|error| problem(error.to_string()))?;
-    Ok(status.is_some())
 }
 
 /// Waits for a program's line of JSON. Its output fits the pipe but for long lists of times, so it is read by a thread.
@@ -283,14 +269,4 @@ fn result(name: &str, child: &mut Child, patience: Duration) -> Result<Value, Ke
     }
     let text = reading.join().unwrap_or_default();
     serde_json::from_str(&text).map_err(|_| problem(format!("{name}: {}", errors(child))))
-}
-
-/// The last line that a program that ended wrote to standard error.
-fn errors(child: &mut Child) -> String {
-    let mut text = String::new();
-    let _ = child.kill();
-    if let Some(errors) = &mut child.stderr {
-        let _ = errors.read_to_string(&mut text);
-    }
-    text.lines().last().unwrap_or("it says nothing").to_owned()
 }
