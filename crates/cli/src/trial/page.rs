@@ -6,7 +6,9 @@ use sockscope_analysis::{Analysis, Distribution};
 use sockscope_probe::{Fix, FixKind, Outcome, Sides};
 use sockscope_program::failure::Failure;
 use sockscope_render::number::{count, rate, time};
-use sockscope_report::{Options, Origin, Report, compare, write_verdict};
+use sockscope_report::{
+    Compared, Comparison, Options, Origin, Report, write_compare, write_verdict,
+};
 
 use super::difference::{Difference, median};
 use super::round::Override;
@@ -47,12 +49,12 @@ pub fn write(trial: &Trial<'_>, out: &mut dyn Write) -> Result<(), Failure> {
         write_verdict(&report(analysis, origin, &options), out)?;
     }
     if let (Some((before, _)), Some((after, _))) = (&before, &after) {
-        writeln!(
-            out,
-            "\nthe round without (before) and the round with {} (after) in the middle",
-            trial.named()
-        )?;
-        compare(before, after, &options, out)?;
+        writeln!(out, "\nthe round without the fix and the round with it that have the median\n")?;
+        let runs = [
+            Compared { name: "without", rounds: &[before] },
+            Compared { name: "with", rounds: &[after] },
+        ];
+        write_compare(&Comparison::of(&runs), &options, out)?;
     }
     writeln!(out)?;
     for line in distributions(trial, &options) {
