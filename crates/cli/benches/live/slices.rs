@@ -3,8 +3,8 @@
 use std::thread::sleep;
 use std::time::Duration;
 
-use sockscope_probe::Options;
 use sockscope_probe::bench::EmptyPrograms;
+use sockscope_probe::{Fix, Force, Options, Scope};
 
 use crate::bundle::Recording;
 use crate::tcpdump::Tcpdump;
@@ -24,11 +24,13 @@ pub enum Condition {
     Recorded,
     /// tcpdump writing this transfer's headers.
     Tcpdump,
+    /// The program of `sockscope try` on the root control group, with a fix.
+    Forced,
 }
 
 impl Condition {
-    pub const ALL: [Self; 5] =
-        [Self::Control, Self::Empty, Self::OtherPort, Self::Recorded, Self::Tcpdump];
+    pub const ALL: [Self; 6] =
+        [Self::Control, Self::Empty, Self::OtherPort, Self::Recorded, Self::Tcpdump, Self::Forced];
 
     pub fn name(self) -> &'static str {
         match self {
@@ -37,6 +39,7 @@ impl Condition {
             Self::OtherPort => "recorder on, other traffic logged",
             Self::Recorded => "recorded, all points",
             Self::Tcpdump => "tcpdump -s 96 -w FILE",
+            Self::Forced => "a fix of sockscope try attached",
         }
     }
 }
@@ -87,6 +90,14 @@ pub fn under(
             };
             let rate = plain(transfer, plan);
             tcpdump.finish()?;
+            Ok((Some(rate), None))
+        }
+        Condition::Forced => {
+            // Connections that open meanwhile have the fix; this one has the option already.
+            let fix = "nodelay".parse::<Fix>()?;
+            let force = Force::attach(&[fix], &Scope::default())?;
+            let rate = plain(transfer, plan);
+            drop(force);
             Ok((Some(rate), None))
         }
         Condition::OtherPort => {

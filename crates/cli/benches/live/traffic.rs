@@ -73,6 +73,9 @@ impl Ratios {
         if is_wide(self.of_not_logged()) {
             wanted.extend([Condition::Empty, Condition::OtherPort]);
         }
+        if is_wide(self.of(Condition::Forced)) {
+            wanted.push(Condition::Forced);
+        }
         wanted
     }
 
@@ -109,6 +112,7 @@ fn print(load: Load, ratios: &Ratios, plan: &Plan) {
         let target = match (condition, load) {
             (Condition::Recorded, Load::Calls) => Some(0.88),
             (Condition::Recorded, Load::Bulk) => Some(0.90),
+            (Condition::Forced, _) => Some(0.99),
             _ => None,
         };
         ratio(condition.name(), ratios.of(condition), target);
