@@ -41,7 +41,7 @@ pub fn write(trial: &Trial<'_>, out: &mut dyn Write) -> Result<(), Failure> {
         write_verdict(&report(analysis, origin, &options), out)?;
     }
     if trial.fixes.is_empty() {
-        return Ok(());
+        return Ok(writeln!(out, "\nresult   {}", result(trial, &options))?);
     }
     let after = trial.analysis(true)?;
     if let Some((analysis, origin)) = &after {
@@ -74,7 +74,8 @@ fn report<'a>(analysis: &'a Analysis, origin: &'a Origin, options: &'a Options) 
 fn head(trial: &Trial<'_>) -> Vec<String> {
     let words: Vec<_> = trial.arguments.command.iter().map(|it| it.to_string_lossy()).collect();
     let command = sockscope_report::printable(&words.join(" "));
-    let mut lines = vec![format!("sockscope try {}: {command}", trial.named())];
+    let fixes = if trial.fixes.is_empty() { String::new() } else { format!(" {}", trial.named()) };
+    let mut lines = vec![format!("sockscope try{fixes}: {command}")];
     if let Some(chosen) = &trial.chosen {
         for change in &chosen.changes {
             lines.push(format!(
@@ -83,13 +84,8 @@ fn head(trial: &Trial<'_>) -> Vec<String> {
                 change.fix
             ));
         }
-        match &chosen.finding {
-            Some(finding) => {
-                lines.push(format!("why      {}: {}", finding.id.name(), finding.summary));
-            }
-            None => {
-                lines.push("result   no finding of this run has a fix that try can set".to_owned());
-            }
+        if let Some(finding) = &chosen.finding {
+            lines.push(format!("why      {}: {}", finding.id.name(), finding.summary));
         }
     }
     if !trial.fixes.is_empty() {
@@ -161,6 +157,9 @@ fn interval(figure: Figure, difference: &Difference, options: &Options) -> Strin
 
 /// The answer in one line.
 pub fn result(trial: &Trial<'_>, options: &Options) -> String {
+    if trial.fixes.is_empty() {
+        return "no finding of this run has a fix that try can set".to_owned();
+    }
     let outcomes = trial.outcomes();
     if outcomes.iter().all(|outcome| outcome.attempts == 0) {
         return "nothing was changed: no TCP connection in the scope opened in the rounds with the fix".to_owned();

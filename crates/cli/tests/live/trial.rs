@@ -9,7 +9,10 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -176,6 +179,36 @@ fn root_an_interrupt_ends_the_trial_after_the_round() {
     assert_eq!(fs::read_dir(&rounds).expect("a folder").count(), 1);
 }
 
+/// Both ends of this test's own connections, while a command without traffic runs.
+fn a_named_process_is_changed_too() {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
+    let at = listener.local_addr().expect("bound");
+    let is_over = Arc::new(AtomicBool::new(false));
+    let ends = Arc::clone(&is_over);
+    let connecting = thread::spawn(move || {
+        let mut seen = BTreeSet::new();
+        while !ends.load(Ordering::Relaxed) {
+            let client = TcpStream::connect(at).expect("it listens");
+            let (server, _) = listener.accept().expect("it connected");
+            seen.insert([&client, &server].map(|one| one.nodelay().expect("an option")));
+            thread::sleep(Duration::from_millis(10));
+        }
+        seen
+    });
+    let pid = std::process::id().to_string();
+    let (result, said) =
+        tried(&["nodelay", "--rounds", "4", "--pid", &pid], &words(&["sleep", "0.3"]));
+    is_over.store(true, Ordering::Relaxed);
+    let seen = connecting.join().expect("it connects");
+    assert!(seen.contains(&[false; 2]) && seen.contains(&[true; 2]), "{seen:?}");
+    let [command, peers, processes] = sockets(&result);
+    assert!((command, peers) == (0, 0) && processes > 0, "{result}");
+    assert!(
+        said.contains(&format!("--pid {pid}: nodelay is also set on new connections")),
+        "{said}"
+    );
+}
+
 /// The kernel's names of programs.
 fn names(programs: &BTreeSet<u64>) -> Vec<String> {
     let name = |id: &u64| {
@@ -220,6 +253,7 @@ fn root_each_fix_has_an_effect_where_it_should_and_none_elsewhere() {
         // They take minutes: `scripts/soak tries`. The tests above are the short form.
         return;
     }
+    a_named_process_is_changed_too();
     for (fix, program, arguments) in EFFECTS {
         let (result, _) = tried(&[fix], &workload(program, arguments));
         println!("{fix:<16} {program:<16} {}", result["result"]);
