@@ -369,6 +369,68 @@ fn pages_are_fetched() {
     server.join().unwrap();
 }
 
+/// Three calls in two writes; the server thinks for 2 ms before it answers.
+const PATTERN: &str = "
+connection = \"tcp 127.0.0.1:40000 > 127.0.0.1:80\"
+[client]
+process = \"a\"
+no_delay = true
+read_buffer_bytes = 4096
+read_buffer_is_lower_bound = true
+writes = 6
+certain_writes = 6
+[[client.loop]]
+times = 3
+[[client.loop.step]]
+write = [100, 200, 300]
+[[client.loop.step]]
+write = 50
+[[client.loop.step]]
+read = 7
+[server]
+process = \"b\"
+no_delay = false
+read_buffer_bytes = 64
+read_buffer_is_lower_bound = false
+writes = 3
+certain_writes = 3
+[[server.loop]]
+times = 3
+[[server.loop.step]]
+read = [150, 250, 350]
+[[server.loop.step]]
+write = 7
+think_ns = 2000000
+";
+
+#[test]
+fn a_pattern_is_played_call_by_call() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("pattern.toml");
+    std::fs::write(&file, PATTERN).unwrap();
+    let report = run(&format!("pattern {}", file.display()));
+    assert_eq!(report["sent"], serde_json::json!({ "messages": 6, "bytes": 750 }));
+    assert_eq!(report["received"]["bytes"], 21);
+    assert!(number(&report, "/end_ns") - number(&report, "/start_ns") >= 6_000_000, "{report}");
+}
+
+#[test]
+fn a_pattern_that_waits_for_ever_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("pattern.toml");
+    for (from, to, reason) in [
+        ("read = 7", "read = 8", "a side reads more bytes than the other one writes"),
+        ("write = 50", "write = 99999999", "a step has more than 64 MiB"),
+        ("times = 3", "times = x", "line 11: "),
+    ] {
+        std::fs::write(&file, PATTERN.replacen(from, to, 1)).unwrap();
+        let output = work(&format!("pattern {}", file.display())).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.lines().count() == 1 && said.contains(reason), "{said}");
+    }
+}
+
 #[test]
 fn wrong_arguments_are_one_line() {
     let cases = [

@@ -63,7 +63,10 @@ impl PatternFile {
     ///
     /// A sentence with the place, where it is not such a file.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let file: Table = toml::from_str(text).map_err(|error| error.to_string())?;
+        let file: Table = toml::from_str(text).map_err(|error| {
+            let before = error.span().map_or("", |span| text.get(..span.start).unwrap_or(""));
+            format!("line {}: {}", before.matches('\n').count() + 1, error.message())
+        })?;
         let connection = string(&file, "connection")?;
         let side = |name: &str| -> Result<(String, Activity), String> {
             let of_side = |error: String| format!("{name}: {error}");

@@ -1,6 +1,7 @@
 //! The command line of `sockscope lab work`.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 use sockscope_link::{Bytes, Interval};
@@ -65,6 +66,8 @@ pub enum WorkProgram {
     /// A process of a pipeline: from standard input to standard output.
     #[command(hide = true)]
     Stage(Stage),
+    /// Make the calls of a pattern, as `lab pattern` wrote it, by two processes over loopback.
+    Pattern(WorkPattern),
     /// A process of the load: it ends with its standard input.
     #[command(hide = true)]
     Primes(Primes),
@@ -328,6 +331,24 @@ pub struct Transactions {
     /// Servers that are a group, and requests to the group by multicast; without it, one server
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
     pub members: Option<u32>,
+}
+
+/// `lab work pattern`.
+#[derive(Debug, Args)]
+pub struct WorkPattern {
+    /// The pattern
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// Internal: be one side.
+    #[arg(long, hide = true)]
+    pub side: Option<PatternSide>,
+}
+
+/// A side that is a process of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum PatternSide {
+    /// It accepts.
+    Server,
 }
 
 /// A process of the load.

@@ -6,6 +6,7 @@ pub mod args;
 mod load;
 mod message;
 mod page;
+mod pattern;
 mod pipeline;
 mod process;
 mod report;
@@ -34,6 +35,7 @@ pub fn work(arguments: &LabWork) -> Result<Outcome, Failure> {
         WorkProgram::Load(arguments) => load::load(arguments),
         WorkProgram::PageClient(arguments) => page::page_client(arguments),
         WorkProgram::Transactions(arguments) => transactions::transactions(arguments),
+        WorkProgram::Pattern(arguments) => pattern::pattern(arguments),
         WorkProgram::Stage(arguments) => pipeline::stage(arguments),
         WorkProgram::Primes(arguments) => load::primes(arguments),
     }
