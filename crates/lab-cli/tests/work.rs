@@ -415,6 +415,24 @@ fn a_pattern_is_played_call_by_call() {
 }
 
 #[test]
+fn a_change_of_a_pattern_is_made_at_both_sides() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("pattern.toml");
+    std::fs::write(&file, PATTERN).unwrap();
+    let played = |change: &str| run(&format!("pattern {} --set {change}", file.display()));
+    assert_eq!(played("one-write")["sent"], serde_json::json!({ "messages": 3, "bytes": 750 }));
+    assert_eq!(
+        played("write-bytes=25")["sent"],
+        serde_json::json!({ "messages": 30, "bytes": 750 })
+    );
+    // The answer of 7 bytes takes seven reads.
+    assert_eq!(
+        played("read-bytes=1")["received"],
+        serde_json::json!({ "messages": 21, "bytes": 21 })
+    );
+}
+
+#[test]
 fn a_pattern_that_waits_for_ever_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("pattern.toml");

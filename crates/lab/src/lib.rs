@@ -12,7 +12,7 @@
 //! | `model`, `atm_pair`, `vmtp_pair` | one run of one case, and the results of its records |
 //! | `run` | all runs of an experiment |
 //! | `bundle`, `figure` | traces and charts made of that |
-//! | `pattern_file` | what programs did with their sockets, as a file |
+//! | `pattern_file`, `pattern_change` | what programs did with their sockets, as a file, and a change to it |
 //! | `comparison` | the same experiment on the model and on a kernel |
 
 mod atm_pair;
@@ -21,6 +21,7 @@ pub mod comparison;
 pub mod figure;
 mod link_faults;
 pub mod model;
+pub mod pattern_change;
 pub mod pattern_file;
 pub mod run;
 mod vmtp_pair;

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
+use sockscope_lab::pattern_change::PatternChange;
 use sockscope_link::{Bytes, Interval};
 
 use super::message::MESSAGE_BYTES_MAX;
@@ -339,6 +340,9 @@ pub struct WorkPattern {
     /// The pattern
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
+    /// Make the calls with one change: one-write, nodelay, write-bytes=N, read-bytes=N or think=0
+    #[arg(long, value_name = "CHANGE")]
+    pub set: Option<PatternChange>,
     /// Internal: be one side.
     #[arg(long, hide = true)]
     pub side: Option<PatternSide>,

@@ -29,7 +29,10 @@ pub fn pattern(arguments: &WorkPattern) -> Result<Outcome, Failure> {
     let text = std::fs::read_to_string(&arguments.file)
         .map_err(|error| Failure::file("cannot read", &arguments.file, &error))?;
     let cannot = |reason: String| Failure::new(format!("{}: {reason}", arguments.file.display()));
-    let file = PatternFile::parse(&text).map_err(cannot)?;
+    let mut file = PatternFile::parse(&text).map_err(cannot)?;
+    if let Some(change) = arguments.set {
+        change.apply(&mut file.pattern);
+    }
     let sides = &file.pattern.sides;
     check(sides).map_err(|reason| cannot(reason.to_owned()))?;
     match arguments.side {
@@ -68,6 +71,7 @@ type Moved = (Traffic, Traffic);
 fn call(arguments: &WorkPattern, client: &Activity) -> Result<Moved, Failure> {
     let mut server = Command::new(std::env::current_exe()?)
         .args(["lab", "work", "pattern", "--side", "server"])
+        .args(arguments.set.map(|change| format!("--set={change}")))
         .arg(&arguments.file)
         .stdout(Stdio::piped())
         .spawn()?;

@@ -1,0 +1,208 @@
+//! One change to the calls of a pattern, as a programmer would make it. The bytes stay the same.
+
+use std::fmt;
+use std::str::FromStr;
+
+use sockscope_analysis::{Action, Pattern, Step};
+
+/// A change to what the programs do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PatternChange {
+    /// Writes that no read separates and that an answer follows are one write.
+    OneWrite,
+    /// Both sides set `TCP_NODELAY`.
+    NoDelay,
+    /// Bytes that are written without a read between go in writes of this size, the last one smaller.
+    WriteBytes(u64),
+    /// Reads take so many bytes at most.
+    ReadBytes(u64),
+    /// The programs take no time between calls.
+    NoThinking,
+}
+
+impl FromStr for PatternChange {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let bytes = |value: &str| {
+            let number = value.parse().ok().filter(|bytes| *bytes > 0);
+            number.ok_or_else(|| format!("{text}: {value} is not a number of bytes"))
+        };
+        match text.split_once('=') {
+            None if text == "one-write" => Ok(Self::OneWrite),
+            None if text == "nodelay" => Ok(Self::NoDelay),
+            Some(("write-bytes", value)) => bytes(value).map(Self::WriteBytes),
+            Some(("read-bytes", value)) => bytes(value).map(Self::ReadBytes),
+            Some(("think", "0")) => Ok(Self::NoThinking),
+            _ => Err(format!(
+                "{text} is no change: give one-write, nodelay, write-bytes=N, read-bytes=N or think=0"
+            )),
+        }
+    }
+}
+
+impl fmt::Display for PatternChange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::OneWrite => f.write_str("one-write"),
+            Self::NoDelay => f.write_str("nodelay"),
+            Self::WriteBytes(bytes) => write!(f, "write-bytes={bytes}"),
+            Self::ReadBytes(bytes) => write!(f, "read-bytes={bytes}"),
+            Self::NoThinking => f.write_str("think=0"),
+        }
+    }
+}
+
+impl PatternChange {
+    /// Makes the change.
+    pub fn apply(self, pattern: &mut Pattern) {
+        for side in &mut pattern.sides {
+            match self {
+                Self::NoDelay => side.no_delay = true,
+                Self::ReadBytes(bytes) => side.read_buffer_bytes = bytes,
+                _ => {}
+            }
+            for steps in &mut side.sequences {
+                match self {
+                    Self::OneWrite => *steps = written_anew(steps, None),
+                    Self::WriteBytes(bytes) => *steps = written_anew(steps, Some(bytes)),
+                    Self::NoThinking => steps.iter_mut().for_each(|step| step.think_ns = 0),
+                    Self::NoDelay | Self::ReadBytes(_) => {}
+                }
+            }
+        }
+    }
+}
+
+/// The steps with writes of this size; without a size, with one write before each read.
+fn written_anew(steps: &[Step], size: Option<u64>) -> Vec<Step> {
+    let mut anew = Vec::new();
+    let mut rest = steps;
+    while let Some(first) = rest.first() {
+        let is_write = |step: &&Step| step.action == Action::Write;
+        let (writes, after) = rest.split_at(rest.iter().take_while(is_write).count());
+        rest = after;
+        match size {
+            _ if writes.is_empty() => {
+                anew.push(*first);
+                rest = &after[1..];
+            }
+            // Without an answer they are a transfer, not parts of a message.
+            None if after.is_empty() => anew.extend(writes),
+            None => anew.extend(in_pieces(writes, u64::MAX)),
+            Some(size) => anew.extend(in_pieces(writes, size)),
+        }
+    }
+    anew
+}
+
+/// The bytes of these writes in pieces. A piece has the think times of the writes that begin in it.
+fn in_pieces(writes: &[Step], size: u64) -> Vec<Step> {
+    let total: u64 = writes.iter().map(|write| write.bytes).sum();
+    let mut pieces = Vec::new();
+    let (mut begin, mut left, mut at) = (0, writes.iter().peekable(), 0);
+    while begin < total {
+        let bytes = size.min(total - begin);
+        let mut think_ns = 0u64;
+        while let Some(write) = left.next_if(|_| at < begin + bytes) {
+            think_ns = think_ns.saturating_add(write.think_ns);
+            at += write.bytes;
+        }
+        pieces.push(Step { action: Action::Write, bytes, think_ns });
+        begin += bytes;
+    }
+    pieces
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use sockscope_analysis::Activity;
+
+    use super::*;
+
+    /// Steps from text: `w100/7` writes 100 bytes after 7 ns.
+    fn steps(text: &str) -> Vec<Step> {
+        let step = |word: &str| {
+            let (what, think) = word.split_once('/').unwrap_or((word, "0"));
+            let action = if what.starts_with('w') { Action::Write } else { Action::Read };
+            Step { action, bytes: what[1..].parse().unwrap(), think_ns: think.parse().unwrap() }
+        };
+        text.split_whitespace().map(step).collect()
+    }
+
+    fn pattern(steps: &[Step]) -> Pattern {
+        let side = || Activity { sequences: vec![steps.to_vec()], ..Activity::default() };
+        Pattern { sides: [side(), side()] }
+    }
+
+    fn changed(text: &str, change: &str) -> Vec<Step> {
+        let mut pattern = pattern(&steps(text));
+        change.parse::<PatternChange>().unwrap().apply(&mut pattern);
+        pattern.sides[0].sequences[0].clone()
+    }
+
+    #[test]
+    fn a_message_in_two_writes_becomes_one() {
+        assert_eq!(changed("w100/7 w300/1 r50 w9/2 w1", "one-write"), steps("w400/8 r50 w9/2 w1"));
+    }
+
+    #[test]
+    fn writes_of_another_size_have_the_same_bytes_and_think_times() {
+        assert_eq!(changed("w100/7 w50/3 r5/4", "write-bytes=60"), steps("w60/7 w60/3 w30 r5/4"));
+        assert_eq!(changed("w10/1 w10/2 w10/3", "write-bytes=20"), steps("w20/3 w10/3"));
+    }
+
+    #[test]
+    fn options_and_buffers_change_at_both_sides() {
+        let mut pattern = pattern(&steps("w1/5"));
+        PatternChange::NoDelay.apply(&mut pattern);
+        PatternChange::ReadBytes(17).apply(&mut pattern);
+        PatternChange::NoThinking.apply(&mut pattern);
+        for side in &pattern.sides {
+            assert!(side.no_delay && side.read_buffer_bytes == 17);
+            assert_eq!(side.sequences[0], steps("w1"));
+        }
+    }
+
+    #[test]
+    fn a_change_is_read_as_it_is_written() {
+        for change in ["one-write", "nodelay", "write-bytes=7", "read-bytes=65536", "think=0"] {
+            assert_eq!(change.parse::<PatternChange>().unwrap().to_string(), change);
+        }
+    }
+
+    #[test]
+    fn what_is_no_change_is_refused() {
+        for wrong in ["", "think=1", "write-bytes", "write-bytes=0", "read-bytes=x", "one-write=1"]
+        {
+            assert!(wrong.parse::<PatternChange>().is_err(), "{wrong}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_change_of_writes_loses_bytes_or_time(
+            parts in prop::collection::vec((any::<bool>(), 1u64..900, 0u64..50), 0..40),
+            size in 1u64..300,
+        ) {
+            let step = |(is_write, bytes, think_ns)| {
+                let action = if is_write { Action::Write } else { Action::Read };
+                Step { action, bytes, think_ns }
+            };
+            let before: Vec<Step> = parts.into_iter().map(step).collect();
+            for change in [PatternChange::OneWrite, PatternChange::WriteBytes(size)] {
+                let mut pattern = pattern(&before);
+                change.apply(&mut pattern);
+                let after = &pattern.sides[0].sequences[0];
+                for of in [|step: &Step| step.bytes, |step: &Step| step.think_ns] {
+                    prop_assert_eq!(before.iter().map(of).sum::<u64>(), after.iter().map(of).sum::<u64>());
+                }
+                let reads = |steps: &[Step]| -> Vec<Step> {
+                    steps.iter().filter(|step| step.action == Action::Read).copied().collect()
+                };
+                prop_assert_eq!(reads(&before), reads(after));
+            }
+        }
+    }
+}
