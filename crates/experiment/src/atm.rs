@@ -29,6 +29,8 @@ pub struct AtmParameters {
     /// Where the words to send stand.
     #[serde(default)]
     pub data_from: DataFrom,
+    /// Where cells go on a kernel, which has no card; without it, into memory. The model has a card.
+    pub cells_to: Option<CellsTo>,
     /// Data of a packet after its VMTP header, in octets.
     pub data_bytes: Option<u64>,
     /// Packets to send.
@@ -76,6 +78,18 @@ pub enum DataFrom {
     Uncached,
 }
 
+/// Where the cells of a packet go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CellsTo {
+    /// Memory of the sender.
+    Memory,
+    /// A pipe to a thread that drops them.
+    Pipe,
+    /// A Unix stream socket to a thread that drops them.
+    Socket,
+}
+
 /// What becomes of a packet that lacks a cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -91,6 +105,9 @@ impl AtmParameters {
         use Workload::{AtmLoss, AtmSend, BusAccess};
         let lost = self.cells_lost_per_million.map(u64::from);
         let policy = self.loss_policy.map(|_| 0);
+        if self.cells_to.is_some() && workload != AtmSend {
+            return Err(format!("`cells_to` means nothing to `{}`", workload.name()));
+        }
         // Name, value, least and most, who needs it.
         let needed = [
             ("data_bytes", self.data_bytes, 0, DATA_BYTES_MAX, AtmSend),

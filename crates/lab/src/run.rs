@@ -56,7 +56,9 @@ pub fn run_all(
                 let problem = "programs of others run on a kernel alone: add --on live".to_owned();
                 return Err(experiment.failed(case, problem));
             }
-            if let Some(name) = case.parameters.of_kernel_alone().next() {
+            let has_cells_to = case.atm.as_ref().is_some_and(|atm| atm.cells_to.is_some());
+            let of_kernel = case.parameters.of_kernel_alone().next();
+            if let Some(name) = of_kernel.or(has_cells_to.then_some("cells_to")) {
                 let problem = format!("`{name}` is of a kernel of today: add --on live");
                 return Err(experiment.failed(case, problem));
             }
@@ -151,6 +153,10 @@ mod tests {
     fn options_that_no_stack_of_the_model_has_are_refused() {
         let said = run(&small(&["sack=false"]), 1, &mut |_, _| {}).unwrap_err().to_string();
         assert!(said.ends_with("`sack` is of a kernel of today: add --on live"), "{said}");
+        let mut cells = builtin_by_id("pc-2").unwrap();
+        cells.set_all(&["cells_to=pipe", "data_bytes=100"]).unwrap();
+        let said = run(&cells, 1, &mut |_, _| {}).unwrap_err().to_string();
+        assert!(said.contains("`cells_to` is of a kernel"), "{said}");
     }
 
     #[test]

@@ -1,13 +1,16 @@
 //! Packets cut into cells over and over.
 
 use std::hint::black_box;
+use std::io::{self, IoSlice, PipeWriter, Read, Write};
+use std::os::unix::net::UnixStream;
 use std::sync::OnceLock;
+use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
 use sockscope_atm::aal34::{CELL_DATA_BYTES, Format, Segmentation, cells_for};
 use sockscope_atm::{CELL_BYTES, Cell, Channel, Error, Header};
 use sockscope_experiment::measurement::{Measure, Measurement};
-use sockscope_experiment::{AtmParameters, DataFrom, DriverPart, VMTP_HEADER_BYTES};
+use sockscope_experiment::{AtmParameters, CellsTo, DataFrom, DriverPart, VMTP_HEADER_BYTES};
 
 /// A channel for users.
 pub(super) const CHANNEL: Channel = Channel::of_path_0(32);
@@ -26,6 +29,75 @@ const APART_BYTES: usize = 4096;
 fn memory() -> &'static [u8] {
     static MEMORY: OnceLock<Vec<u8>> = OnceLock::new();
     MEMORY.get_or_init(|| (0..MEMORY_BYTES).map(|at| at as u8).collect())
+}
+
+/// What takes the cells. Its reader drops them.
+enum Output {
+    Memory,
+    Pipe(PipeWriter, JoinHandle<io::Result<u64>>),
+    Socket(UnixStream, JoinHandle<io::Result<u64>>),
+}
+
+impl Output {
+    fn to(place: CellsTo) -> io::Result<Self> {
+        Ok(match place {
+            CellsTo::Memory => Self::Memory,
+            CellsTo::Pipe => {
+                let (from, to) = io::pipe()?;
+                Self::Pipe(to, thread::spawn(move || dropped(from)))
+            }
+            CellsTo::Socket => {
+                let (from, to) = UnixStream::pair()?;
+                Self::Socket(to, thread::spawn(move || dropped(from)))
+            }
+        })
+    }
+
+    /// Writes all octets of the cells, in one call where there is room.
+    fn take(&mut self, cells: &[Cell]) -> io::Result<()> {
+        let out: &mut dyn Write = match self {
+            Self::Memory => return Ok(()),
+            Self::Pipe(to, _) => to,
+            Self::Socket(to, _) => to,
+        };
+        let mut slices: Vec<IoSlice<'_>> =
+            cells.iter().map(|cell| IoSlice::new(cell.octets())).collect();
+        let mut left = &mut slices[..];
+        while !left.is_empty() {
+            let written = out.write_vectored(left)?;
+            IoSlice::advance_slices(&mut left, written);
+        }
+        Ok(())
+    }
+
+    /// Octets that its reader got.
+    fn end(self) -> io::Result<u64> {
+        let reader = match self {
+            Self::Memory => return Ok(0),
+            // The reader ends once the writing end is closed.
+            Self::Pipe(to, reader) => {
+                drop(to);
+                reader
+            }
+            Self::Socket(to, reader) => {
+                drop(to);
+                reader
+            }
+        };
+        reader.join().map_err(|_| io::Error::other("the reader of cells panicked"))?
+    }
+}
+
+/// Reads to the end; how many octets there were.
+fn dropped(mut from: impl Read) -> io::Result<u64> {
+    let mut piece = vec![0; 64 << 10];
+    let mut all = 0;
+    loop {
+        match from.read(&mut piece)? {
+            0 => return Ok(all),
+            octets => all += octets as u64,
+        }
+    }
 }
 
 /// What a batch of packets is made of, and where it goes.
@@ -87,12 +159,22 @@ pub(super) fn run(parameters: &AtmParameters) -> Result<Measurement, String> {
     let made: Vec<Cell> = made.map_err(|error| error.to_string())?.iter().collect();
     let cells = made.clone();
     let mut batch = Batch { parameters, bytes, made, cells, next: 0 };
-    let mut failed = None;
+    let place = parameters.cells_to.unwrap_or(CellsTo::Memory);
+    let mut output = Output::to(place).map_err(|error| error.to_string())?;
+    let mut failed: Option<String> = None;
     let total = least_ns(packets, |number| {
-        failed = failed.take().or(batch.send(number).err());
+        let sent = batch.send(number).map_err(|error| error.to_string());
+        let taken =
+            sent.and_then(|()| output.take(&batch.cells).map_err(|error| error.to_string()));
+        failed = failed.take().or(taken.err());
     });
+    let arrived = output.end().map_err(|error| error.to_string())?;
     if let Some(error) = failed {
-        return Err(error.to_string());
+        return Err(error);
+    }
+    let all = packets * (ROUNDS * batch.cells.len() * CELL_BYTES) as u64;
+    if place != CellsTo::Memory && arrived != all {
+        return Err(format!("{arrived} of {all} octets of cells arrived"));
     }
     let copy = match parameters.driver {
         DriverPart::Packets => least_ns(packets, |_| batch.copy()).min(total),
@@ -132,4 +214,24 @@ fn measures(total: f64, copy: f64, bytes: usize) -> Vec<Measure> {
     ]
     .map(|(name, value)| Measure::new(name, value))
     .into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_cell_arrives_at_the_other_end() {
+        let mut cells = vec![Cell::from_octets([7; CELL_BYTES]); 31];
+        cells[30].octets_mut()[CELL_BYTES - 1] = 9;
+        for place in [CellsTo::Pipe, CellsTo::Socket] {
+            let mut output = Output::to(place).unwrap();
+            // More than a pipe or a socket holds.
+            (0..1000).for_each(|_| output.take(&cells).unwrap());
+            assert_eq!(output.end().unwrap(), 1000 * 31 * CELL_BYTES as u64, "{place:?}");
+        }
+        let mut memory = Output::to(CellsTo::Memory).unwrap();
+        memory.take(&cells).unwrap();
+        assert_eq!(memory.end().unwrap(), 0);
+    }
 }
