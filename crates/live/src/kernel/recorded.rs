@@ -131,7 +131,7 @@ fn record(
 impl Seen {
     /// All numbers; what no packet shows is no number. `None` without a connection.
     pub(super) fn measures(&self) -> Option<Vec<Measure>> {
-        let store = self.stores.connections.first()?;
+        let store = self.first()?;
         let flow = Flow { store, stores: &self.stores };
         let mut measures = flow.table_1().to_vec();
         let span_ns = flow.span_ns();
@@ -145,9 +145,14 @@ impl Seen {
         Some(measures.into_iter().map(|(name, value)| Measure::new(name, value)).collect())
     }
 
+    /// The first connection of the run. One that was there before is of a program of others at the same port.
+    fn first(&self) -> Option<&ConnectionStore> {
+        self.stores.connections.iter().find(|store| !store.connection.preexisting)
+    }
+
     /// Times of single packets in the protocol.
     pub(super) fn packet_times(&self) -> PacketTimes {
-        let Some(store) = self.stores.connections.first() else { return PacketTimes::default() };
+        let Some(store) = self.first() else { return PacketTimes::default() };
         let flow = Flow { store, stores: &self.stores };
         PacketTimes {
             sending_us: flow.gaps_in_bursts_us(),
@@ -369,10 +374,16 @@ mod tests {
 
     /// Two packets through all points, the second 1 ms behind the first, each 10 us from point to point.
     fn seen() -> Seen {
-        let id = ConnectionId(1);
+        seen_beside(None)
+    }
+
+    /// The same, with another connection of the port before it.
+    fn seen_beside(other: Option<Connection>) -> Seen {
+        let id = ConnectionId(2);
         let ends =
             ["198.18.0.1:5000", "198.18.0.2:7000"].map(|end| end.parse::<SocketAddr>().unwrap());
         let mut analyzer = Analyzer::new();
+        other.into_iter().for_each(|other| analyzer.connection(other));
         analyzer.connection(Connection::new(id, Protocol::Tcp, ends, 0));
         let mut records: Vec<Record> = (0..2_u64)
             .flat_map(|packet| {
@@ -408,6 +419,17 @@ mod tests {
         assert_eq!(of("send_socket_us"), None, "nothing is recorded before point 1");
         assert_eq!(of("last_in_burst_delay_us"), Some(10.0));
         assert_eq!(of("pushed_emptying_percent"), Some(100.0));
+    }
+
+    #[test]
+    fn a_connection_that_was_there_before_is_not_of_the_run() {
+        let ends = ["198.18.0.1:4000", "198.18.0.2:7000"].map(|end| end.parse().unwrap());
+        let new = Connection::new(ConnectionId(1), Protocol::Tcp, ends, 0);
+        let seen = seen_beside(Some(Connection { preexisting: true, ..new }));
+        let measures = seen.measures().expect("it has a connection");
+        let points = measures.iter().find(|it| it.name == "points_seen").unwrap();
+        assert_eq!(points.value(), Some(8.0));
+        assert_eq!(seen.packet_times().receiving_us, [10.0, 10.0]);
     }
 
     #[test]
