@@ -44,7 +44,7 @@ pub use filter::{Filter, FilterError};
 pub use fix_to_try::{FixToTry, findings_by_cost, fix_to_try};
 pub use json::Json;
 pub use show::{ShowOptions, show, show_tcpdump};
-pub use text::{Text, write_verdict};
+pub use text::{Text, write_labelled, write_verdict};
 pub use times::WallClock;
 
 use times::Times;

@@ -19,8 +19,9 @@ mod totals;
 
 use std::io;
 
-use crate::{Format, Report, ReportError, order};
+use crate::{Format, Options, Report, ReportError, order};
 use page::Page;
+use sockscope_render::style::Tone;
 
 /// Plain text, with colours if the options allow them: short, or in full.
 #[derive(Debug, Clone, Copy, Default)]
@@ -57,6 +58,20 @@ impl Format for Text {
 /// [`ReportError::Write`] when `out` fails.
 pub fn write_verdict(report: &Report<'_>, out: &mut dyn io::Write) -> Result<(), ReportError> {
     Ok(header::write_verdict_alone(report, &mut Page::new(out, report.options))?)
+}
+
+/// Writes `text` after a label, wrapped to the width of a report.
+///
+/// # Errors
+///
+/// [`ReportError::Write`] when `out` fails.
+pub fn write_labelled(
+    label: &str,
+    text: &str,
+    options: &Options,
+    out: &mut dyn io::Write,
+) -> Result<(), ReportError> {
+    Ok(Page::new(out, options).labelled(label, text, Tone::Plain)?)
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use sockscope_probe::{Fix, FixKind, Outcome, Sides};
 use sockscope_program::failure::Failure;
 use sockscope_render::number::{count, rate, time};
 use sockscope_report::{
-    Compared, Comparison, Options, Origin, Report, write_compare, write_verdict,
+    Compared, Comparison, Options, Origin, Report, write_compare, write_labelled, write_verdict,
 };
 
 use super::difference::{Difference, median};
@@ -32,8 +32,9 @@ pub fn sides(sides: Sides) -> &'static str {
 pub fn write(trial: &Trial<'_>, out: &mut dyn Write) -> Result<(), Failure> {
     let options = terminal::options(Target::Stdout, trial.arguments.color);
     let options = Options { full: false, ..options };
-    for line in head(trial) {
-        writeln!(out, "{line}")?;
+    writeln!(out, "{}", named_command(trial))?;
+    for (label, text) in head(trial) {
+        write_labelled(label, &text, &options, out)?;
     }
     let before = trial.analysis(false)?;
     if let Some((analysis, origin)) = &before {
@@ -57,64 +58,71 @@ pub fn write(trial: &Trial<'_>, out: &mut dyn Write) -> Result<(), Failure> {
         write_compare(&Comparison::of(&runs), &options, out)?;
     }
     writeln!(out)?;
-    for line in distributions(trial, &options) {
-        writeln!(out, "{line}")?;
+    for (label, text) in distributions(trial, &options) {
+        write_labelled(label, &text, &options, out)?;
     }
-    for line in notes(trial) {
-        writeln!(out, "note     {line}")?;
+    for note in notes(trial) {
+        write_labelled("note", &note, &options, out)?;
     }
-    writeln!(out, "result   {}", result(trial, &options))?;
-    Ok(())
+    Ok(write_labelled("result", &result(trial, &options), &options, out)?)
 }
 
 fn report<'a>(analysis: &'a Analysis, origin: &'a Origin, options: &'a Options) -> Report<'a> {
     Report { origin, analysis, options }
 }
 
-fn head(trial: &Trial<'_>) -> Vec<String> {
+/// The command that is tried, in one line of any length.
+fn named_command(trial: &Trial<'_>) -> String {
     let words: Vec<_> = trial.arguments.command.iter().map(|it| it.to_string_lossy()).collect();
-    let command = sockscope_report::printable(&words.join(" "));
-    let fixes = if trial.fixes.is_empty() { String::new() } else { format!(" {}", trial.named()) };
-    let mut lines = vec![format!("sockscope try{fixes}: {command}")];
+    format!("sockscope try {}: {}", trial.named(), sockscope_report::printable(&words.join(" ")))
+}
+
+/// Labels, each with its text.
+type Lines = Vec<(&'static str, String)>;
+
+fn head(trial: &Trial<'_>) -> Lines {
+    let mut lines = Vec::new();
     if let Some(chosen) = &trial.chosen {
         for change in &chosen.changes {
-            lines.push(format!(
-                "program  {} has no socket option as its fix, the program must be changed. {}",
+            let text = format!(
+                "{} has no socket option as its fix, the program must be changed. {}",
                 change.id.name(),
                 change.fix
-            ));
+            );
+            lines.push(("program", text));
         }
-        if let Some(finding) = &chosen.finding {
-            lines.push(format!("why      {}: {}", finding.id.name(), finding.summary));
-        }
+        lines.push(match &chosen.finding {
+            Some(finding) => ("why", format!("{}: {}", finding.id.name(), finding.summary)),
+            None => ("result", "no finding of this run has a fix that try can set".to_owned()),
+        });
     }
     if !trial.fixes.is_empty() {
         let rounds = trial.rounds.len();
-        lines.push(format!("rounds   {rounds}, without and with it in turns (ABBA)"));
+        lines.push(("rounds", format!("{rounds}, without and with it in turns (ABBA)")));
         let total = |at: usize| {
             trial.rounds.iter().filter_map(|round| round.forced.sockets.get(at)).sum::<u32>()
         };
-        lines.push(format!(
-            "set      at the {}: {} sockets of the command, {} of its peers",
+        let text = format!(
+            "at the {}: {} sockets of the command, {} of its peers",
             sides(trial.sides),
             count(total(0).into()),
             count(total(1).into())
-        ));
+        );
+        lines.push(("set", text));
     }
     lines
 }
 
-fn distributions(trial: &Trial<'_>, options: &Options) -> Vec<String> {
+fn distributions(trial: &Trial<'_>, options: &Options) -> Lines {
     let mut lines = Vec::new();
     for with_fix in [false, true] {
         let kind = if with_fix { "with" } else { "without" };
         if let Some(times) = trial.exchanges(with_fix) {
             let Distribution { count: number, p50, p90, p99, max, .. } = times;
             let [p50, p90, p99, max] = [p50, p90, p99, max].map(|ns| time(ns, options.charset));
-            lines.push(format!(
-                "{kind:<8} {} exchanges: p50 {p50}, p90 {p90}, p99 {p99}, max {max}",
-                count(number)
-            ));
+            let exchanges = count(number);
+            let text = format!("{exchanges} exchanges: p50 {p50}, p90 {p90}, p99 {p99}, max {max}");
+            lines.push((kind, text));
         }
         let mut rates = trial.figures(Figure::Throughput, with_fix);
         rates.sort_by(f64::total_cmp);
@@ -122,12 +130,12 @@ fn distributions(trial: &Trial<'_>, options: &Options) -> Vec<String> {
             && let Some(median) = median(&rates)
         {
             let [low, median, high] = [*low, median, *high].map(rate);
-            lines.push(format!("{kind:<8} throughput {low} to {high} a round, median {median}"));
+            lines.push((kind, format!("throughput {low} to {high} a round, median {median}")));
         }
     }
     for figure in [Figure::Exchanges, Figure::Throughput] {
         if let Some(difference) = trial.difference(figure) {
-            lines.push(format!("change   {}", interval(figure, &difference, options)));
+            lines.push(("change", interval(figure, &difference, options)));
         }
     }
     lines
