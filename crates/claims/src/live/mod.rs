@@ -83,7 +83,7 @@ impl JudgedClaim {
 }
 
 /// Judges the claims of `paper`, or of all, that a kernel can show, in the order of the register. `results` runs an
-/// experiment, or says why it does not. Each experiment is run [`TIMES`] times for all of its claims together, one after
+/// experiment, or says why it does not. Each experiment is run three times for all of its claims together, one after
 /// the other, so that the times of one are far apart. A reason ends the times of its experiment.
 ///
 /// # Errors
