@@ -49,6 +49,13 @@ fn found(kind: &Value, id: &str) -> u64 {
     findings.iter().filter(|one| one["id"] == id).map(|one| count(&one["count"])).sum()
 }
 
+/// Calls of at least 20 ms by the account of the workload, of each round that had some.
+fn late_calls(said: &str) -> Vec<u64> {
+    let objects = said.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let late = objects.map(|object| count(&object["client"]["calls_over_20ms"]));
+    late.filter(|late| *late > 0).collect()
+}
+
 #[test]
 fn root_a_stall_is_there_without_nodelay_and_gone_with_it() {
     let Some(_turn) = turn::take() else { return };
@@ -56,8 +63,15 @@ fn root_a_stall_is_there_without_nodelay_and_gone_with_it() {
     // Without a fix on the command line it is that of the finding.
     let (result, said) =
         tried(&["--rounds", &rounds.to_string()], &workload("split_calls.py", &["--calls", calls]));
-    let stalls = calls.parse::<u64>().expect("a number") - 1;
-    assert!(found(&result["without"], "nagle-delayed-ack").abs_diff(stalls) <= 1, "{result}");
+    // An acknowledgment is not always late. The program has counted its late calls in each round.
+    let late = late_calls(&said);
+    let (least, most) = (late.iter().min().expect("a round"), late.iter().max().expect("a round"));
+    let stalls = found(&result["without"], "nagle-delayed-ack");
+    assert!(
+        (least.saturating_sub(1)..=most + 1).contains(&stalls),
+        "{stalls} of {late:?}: {result}"
+    );
+    assert!(stalls > calls.parse::<u64>().expect("a number") / 2, "{result}");
     assert_eq!(found(&result["with"], "nagle-delayed-ack"), 0, "{result}");
     let difference = &result["exchange_p50_ns"];
     assert!(difference["high"].as_f64().expect("an interval") < 0.0, "{result}");
@@ -267,10 +281,14 @@ fn root_each_fix_has_an_effect_where_it_should_and_none_elsewhere() {
         assert!(named.starts_with(&format!("{fix} {verb}")), "{result}");
     }
     for fix in NO_EFFECTS {
-        let (result, _) = tried(&[fix, "--rounds", "12"], &workload("rpc.py", &["--calls", "300"]));
-        println!("{fix:<16} rpc.py           {}", result["result"]);
-        assert_eq!(result["fixes"][0]["refused"], 0, "{result}");
-        let named = text(&result["result"]);
-        assert!(named.starts_with("no difference that the rounds can show"), "{fix}: {result}");
+        // An interval of 99 % leaves the true difference out once in 100 trials: such a trial does not repeat.
+        let shows_nothing = |_| {
+            let rpc = workload("rpc.py", &["--calls", "300"]);
+            let (result, _) = tried(&[fix, "--rounds", "12"], &rpc);
+            println!("{fix:<16} rpc.py           {}", result["result"]);
+            assert_eq!(result["fixes"][0]["refused"], 0, "{result}");
+            text(&result["result"]).starts_with("no difference that the rounds can show")
+        };
+        assert!((0..2).any(shows_nothing), "{fix} changes calls that it cannot change");
     }
 }
