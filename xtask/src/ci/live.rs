@@ -17,8 +17,8 @@ const CAPABILITIES: [(&str, u32); 3] =
 /// Where the kernel shows its types; without it no probe loads.
 const KERNEL_TYPES: &str = "/sys/kernel/btf/vmlinux";
 
-/// Number of repetitions of a failed test. Some depend on the scheduler and on chance; a fault in every second
-/// run still fails three runs of four.
+/// Number of repetitions of a failed test. Some depend on the scheduler and on chance. A fault in every second run
+/// still fails three of four of the runs in which it shows.
 const REPEATS: u32 = 2;
 
 /// The most tests that run again. More of them have a common cause, and fail the run.
@@ -102,47 +102,59 @@ pub fn run(
         let mut once = |arguments: &[String]| {
             let mut command = program.command(runner);
             command.args(arguments).arg("--test-threads=1");
-            let mut failures = Failures::default();
+            let mut seen = TestRun::default();
             let status = skipped
-                .watch(&mut command, |line| failures.note(line))
+                .watch(&mut command, |line| seen.note(line))
                 .map_err(|error| format!("cannot start {}: {error}", program.name))?;
-            Ok::<_, String>((status.success(), failures))
+            Ok::<_, String>((status.success(), seen))
         };
-        let (passed, failures) = once(&which.arguments())?;
-        if !passed && !failures.pass_when_repeated(|arguments| Ok(once(arguments)?.0))? {
+        let (passed, seen) = once(&which.arguments())?;
+        if !passed && !seen.pass_when_repeated(once)? {
             failed.push(program.name.as_str());
         } else {
-            unsteady.extend(failures.names);
+            unsteady.extend(seen.failed);
         }
     }
     if failed.is_empty() { Ok(()) } else { Err(format!("in {}", failed.join(", "))) }
 }
 
-/// The tests that failed in one run of a program, from the lines of libtest.
+/// One run of a program of tests, from the lines of libtest.
 #[derive(Debug, Default)]
-struct Failures {
-    names: Vec<String>,
+struct TestRun {
+    failed: Vec<String>,
+    /// Tests that passed and tests that failed, by the last line; `None` when the program did not reach its end.
+    counts: Option<(usize, usize)>,
 }
 
-impl Failures {
+impl TestRun {
     fn note(&mut self, line: &str) {
         let name = line.strip_prefix("test ").and_then(|rest| rest.strip_suffix(" ... FAILED"));
-        self.names.extend(name.map(str::to_owned));
+        self.failed.extend(name.map(str::to_owned));
+        if let Some(result) = line.strip_prefix("test result: ") {
+            let number = |word: &str| {
+                let (before, _) = result.split_once(word)?;
+                before.split([' ', ';']).rfind(|it| !it.is_empty())?.parse().ok()
+            };
+            self.counts = number(" passed").zip(number(" failed"));
+        }
     }
 
-    /// Whether these are few tests, and each repeat of them passes.
+    /// Whether all tests ran, few of them failed, and each repeat runs exactly these and passes.
     fn pass_when_repeated(
         &self,
-        mut repeat: impl FnMut(&[String]) -> Result<bool, String>,
+        mut repeat: impl FnMut(&[String]) -> Result<(bool, Self), String>,
     ) -> Result<bool, String> {
-        if self.names.is_empty() || self.names.len() > REPEATED_AT_MOST {
+        let count = self.failed.len();
+        let is_whole = self.counts.is_some_and(|(_, failed)| failed == count);
+        if !is_whole || count == 0 || count > REPEATED_AT_MOST {
             return Ok(false);
         }
         let exactly: Vec<_> =
-            [String::from("--exact")].into_iter().chain(self.names.iter().cloned()).collect();
+            [String::from("--exact")].into_iter().chain(self.failed.iter().cloned()).collect();
         for round in 1..=REPEATS {
-            println!("ci: repeat {round} of {REPEATS} of {}", self.names.join(", "));
-            if !repeat(&exactly)? {
+            println!("ci: repeat {round} of {REPEATS} of {}", self.failed.join(", "));
+            let (passed, again) = repeat(&exactly)?;
+            if !passed || again.counts != Some((count, 0)) {
                 return Ok(false);
             }
         }
@@ -202,35 +214,54 @@ fn sudo_needs_no_password() -> bool {
 mod tests {
     use super::*;
 
-    fn failures(lines: &[&str]) -> Failures {
-        let mut failures = Failures::default();
-        lines.iter().for_each(|line| failures.note(line));
-        failures
+    fn seen(lines: &[&str]) -> TestRun {
+        let mut run = TestRun::default();
+        lines.iter().for_each(|line| run.note(line));
+        run
     }
+
+    const ONE_FAILED: &str = "test result: FAILED. 1 passed; 1 failed; 0 ignored; 0 measured; 2 filtered out; finished in 0.5s";
+    const ONE_PASSED: &str = "test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 3 filtered out; finished in 0.5s";
 
     #[test]
     fn a_failed_test_runs_again_by_its_name_and_must_pass_each_time() {
-        let one = failures(&["test a::root_x ... ok", "test a::root_y ... FAILED", "failures:"]);
+        let one = seen(&["test a::root_x ... ok", "test a::root_y ... FAILED", "", ONE_FAILED]);
         let mut runs = Vec::new();
-        let mut after = |results: [bool; 2]| {
+        let mut after = |results: [(bool, &str); 2]| {
             let mut results = results.into_iter();
             one.pass_when_repeated(|arguments| {
                 runs.push(arguments.join(" "));
-                Ok(results.next().unwrap())
+                let (passed, line) = results.next().unwrap();
+                Ok((passed, seen(&[line])))
             })
         };
-        assert_eq!(after([true, true]), Ok(true));
-        assert_eq!(after([true, false]), Ok(false));
-        assert_eq!(after([false, true]), Ok(false));
-        assert_eq!(runs, ["--exact a::root_y"; 5]);
+        let (good, bad) = ((true, ONE_PASSED), (false, ONE_FAILED));
+        assert_eq!(after([good, good]), Ok(true));
+        assert_eq!(after([good, bad]), Ok(false));
+        assert_eq!(after([bad, good]), Ok(false));
+        // No test has that name, or the program ended early.
+        assert_eq!(
+            after([(true, "test result: ok. 0 passed; 0 failed; 0 ignored"), good]),
+            Ok(false)
+        );
+        assert_eq!(after([(true, ""), good]), Ok(false));
+        assert_eq!(runs, ["--exact a::root_y"; 7]);
     }
 
     #[test]
-    fn many_failed_tests_and_a_failure_without_a_name_are_not_repeated() {
+    fn many_failed_tests_and_a_run_without_its_end_are_not_repeated() {
         let never = |_: &[String]| panic!("nothing runs again");
-        let lines = ["test a ... FAILED", "test b ... FAILED", "test c ... FAILED"];
-        assert_eq!(failures(&lines).pass_when_repeated(never), Ok(false));
-        assert_eq!(failures(&["error: killed"]).pass_when_repeated(never), Ok(false));
+        let lines = [
+            "test a ... FAILED",
+            "test b ... FAILED",
+            "test c ... FAILED",
+            "test result: FAILED. 4 passed; 3 failed; 0 ignored",
+        ];
+        assert_eq!(seen(&lines).pass_when_repeated(never), Ok(false));
+        assert_eq!(seen(&["error: killed"]).pass_when_repeated(never), Ok(false));
+        // The tests after the first one did not run.
+        assert_eq!(seen(&["test a ... FAILED"]).pass_when_repeated(never), Ok(false));
+        assert_eq!(seen(&["test a - x ... FAILED", ONE_FAILED]).counts, Some((1, 1)));
     }
 
     #[test]
