@@ -1,4 +1,4 @@
-//! What the programs of one connection did with their sockets: writes, reads, and the time that they took between.
+//! The socket calls of the programs of one connection: writes, reads, and the time between them.
 //!
 //! A side is a sequence of steps. A write that follows a read of the same thread depends on that read; without a read
 //! before it, it depends on the write before it. The time from the end of the step before to the start of a write is the
@@ -16,19 +16,19 @@ use sockscope_record::{Kind, Point, Protocol, Record, Side};
 use crate::send_hold::{NODELAY, is_of_option, is_option_on};
 use crate::{ConnectionStore, FlowStore};
 
-/// What the two programs of a connection did.
+/// Calls of the two programs of a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pattern {
     /// The client, then the server.
     pub sides: [Activity; 2],
 }
 
-/// What one side did.
+/// Calls of one side.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Activity {
     /// One sequence of steps, or two where some threads only read and others only write: first the reads.
     pub sequences: Vec<Vec<Step>>,
-    /// Writes, and those of which it is certain what they waited for.
+    /// Number of writes.
     pub writes: u64,
     /// Of these, those for which the rule of dependencies is not ambiguous.
     pub certain_writes: u64,
@@ -43,7 +43,7 @@ pub struct Activity {
 /// One call that moved bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Step {
-    /// What it did.
+    /// Write or read.
     pub action: Action,
     /// Bytes that it took or returned.
     pub bytes: u64,
@@ -51,7 +51,7 @@ pub struct Step {
     pub think_ns: u64,
 }
 
-/// What a call does.
+/// The kind of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Action {
     /// A write call.

@@ -1,7 +1,7 @@
 //! Steps with their repetitions folded into loops, and back: nothing is lost.
 //!
 //! Two rounds are alike when their calls are, with the same bytes where that makes the result shorter, else with any.
-//! What differs from round to round is a list with a value for each.
+//! A value that differs from round to round is a list with a value for each.
 
 use crate::pattern::{Action, Step};
 
@@ -26,7 +26,7 @@ pub struct Loop {
 /// A step of all rounds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoopStep {
-    /// What it does.
+    /// The kind of the call.
     pub action: Action,
     /// Bytes: one value for all rounds, or one for each.
     pub bytes: Vec<u64>,
@@ -57,7 +57,7 @@ pub fn unfold(loops: &[Loop]) -> Vec<Step> {
     steps
 }
 
-/// Loops of the same calls with the same bytes; what is between them by its calls alone.
+/// Loops of the same calls with the same bytes; calls between them are folded by their kind alone.
 fn fold_same(steps: &[Step]) -> Vec<Loop> {
     let is_same =
         |left: &Step, right: &Step| (left.action, left.bytes) == (right.action, right.bytes);

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use sockscope_analysis::{Action, Pattern, Step};
 
-/// A change to what the programs do.
+/// A change to the calls of the programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PatternChange {
     /// Writes that no read separates and that an answer follows are one write.

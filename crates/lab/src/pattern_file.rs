@@ -1,6 +1,6 @@
-//! What the programs of a connection did with their sockets, as a TOML file that people can read and edit.
+//! The socket calls of the programs of a connection, as a TOML file that people can read and edit.
 //!
-//! docs/reference/pattern.md describes it. Reading what was written gives the same steps.
+//! docs/reference/pattern.md describes it. A file that was written gives the same steps again.
 
 use std::fmt::Write;
 
@@ -16,14 +16,14 @@ const LIST_COLUMNS: usize = 100;
 /// Steps of a side at most: a file with larger numbers is refused.
 const STEPS_MAX: u64 = 10_000_000;
 
-/// A pattern, with what a file says of where it is from.
+/// A pattern, and its origin by the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PatternFile {
     /// The connection, as `tcp 127.0.0.1:40000 > 127.0.0.1:80`.
     pub connection: String,
     /// Names of the client's and the server's process; empty where they are not known.
     pub processes: [String; 2],
-    /// What they did.
+    /// Their calls.
     pub pattern: Pattern,
 }
 

@@ -288,7 +288,7 @@ fn raw_fix(fix: &Fix) -> types::fix {
     raw
 }
 
-/// Sets each fix with a usual value on one socket of this process, and returns what the kernel said.
+/// Sets each fix with a usual value on one socket of this process, and returns the answers of the kernel.
 ///
 /// # Errors
 /// When the program cannot be loaded, or the connection of its own cannot be made.

@@ -209,7 +209,7 @@ pub fn result(trial: &Trial<'_>, options: &Options) -> String {
     )
 }
 
-/// What qualifies the result, one line each.
+/// Limits of the result, one line each.
 pub fn notes(trial: &Trial<'_>) -> Vec<String> {
     let mut lines = Vec::new();
     for (fix, outcome) in trial.fixes.iter().zip(trial.outcomes()) {

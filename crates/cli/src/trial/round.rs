@@ -1,4 +1,4 @@
-//! One round: a recording of the command, and what is taken from its bundle.
+//! One round: a recording of the command, and the figures from its bundle.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;

@@ -1,4 +1,4 @@
-//! What the rounds of a trial gave, and how those without a fix compare with those with it.
+//! Results of the rounds of a trial, and the difference between those without a fix and those with it.
 
 use sockscope_analysis::{Analysis, Distribution, Finding};
 use sockscope_probe::{Fix, Outcome, Sides};
@@ -10,7 +10,7 @@ use super::round::Round;
 use crate::args::Try;
 use crate::bundle;
 
-/// What the rounds are compared by.
+/// The figure by which rounds are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Figure {
     /// The median of the exchanges of a round, nanoseconds.
@@ -27,7 +27,7 @@ pub struct Chosen {
     pub changes: Vec<Finding>,
 }
 
-/// A trial: what was asked for and what the rounds gave.
+/// A trial: its arguments and the results of its rounds.
 pub struct Trial<'a> {
     pub arguments: &'a Try,
     pub fixes: Vec<Fix>,

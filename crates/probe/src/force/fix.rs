@@ -28,7 +28,7 @@ pub enum FixKind {
     WindowClamp,
 }
 
-/// What the value of a fix counts.
+/// The unit of the value of a fix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Unit {
     None,
@@ -129,7 +129,7 @@ impl Fix {
     }
 }
 
-/// Units of sizes, of times and of rates, and what each is in the unit of the option.
+/// Units of sizes, of times and of rates, and the factor of each to the unit of the option.
 const BYTES: [(&str, f64); 7] = [
     ("k", 1024.0),
     ("K", 1024.0),

@@ -1,4 +1,4 @@
-//! The listening sockets of a process: what its connections will be accepted by.
+//! The listening sockets of a process, which accept its connections.
 
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};

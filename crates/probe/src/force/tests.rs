@@ -1,4 +1,4 @@
-//! What the loader writes, and what the program does on this kernel.
+//! Settings from the loader, and effects of the program on this kernel.
 
 use std::io::{Read, Write};
 use std::net::Ipv6Addr;

@@ -2,8 +2,8 @@
 //!
 //! The interval of a median is that of order statistics (W. J. Conover, Practical Nonparametric Statistics, §3.2): it
 //! asks nothing of the distribution. With 97.5 % for each of two medians, the interval of their difference has 95 % or
-//! more, whether the samples depend on each other or not (Bonferroni). It counts the spread within the runs; what differs
-//! from run to run is in it only where a run has several rounds.
+//! more, whether the samples depend on each other or not (Bonferroni). It counts the spread within the runs. The
+//! spread between runs is in it only where a run has several rounds.
 
 /// Chance that a median lies below its interval, and that it lies above.
 const TAIL: f64 = 0.0125;

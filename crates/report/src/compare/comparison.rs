@@ -28,7 +28,7 @@ pub struct Comparison {
     pub(crate) rows: Vec<Row>,
 }
 
-/// What is said of a run as a whole.
+/// Facts of a run as a whole.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RunFacts {
     pub(crate) name: String,
@@ -63,7 +63,7 @@ impl RunFacts {
     }
 }
 
-/// What became of a finding from the first run to a later one.
+/// The change of a finding from the first run to a later one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Presence {
     Appeared,
@@ -123,7 +123,7 @@ impl Comparison {
         Change::of(first, later, are_whole && self.runs[0].is_whole() && self.runs[run].is_whole())
     }
 
-    /// What became of a finding of a row.
+    /// The change of a finding of a row.
     pub(crate) fn presence(&self, row: &Row, run: usize, id: FindingId) -> Presence {
         let [first, later] = [0, run].map(|run| finding(row, run, id).is_some());
         match (first, later) {

@@ -1,6 +1,6 @@
 //! The comparison as CSV (RFC 4180) in long form: a row for each role, run and measure.
 //!
-//! Base units; what is unknown is empty. The columns are described in docs/reference/compare.md.
+//! Base units; unknown values are empty. The columns are described in docs/reference/compare.md.
 
 use std::io::{self, Write};
 

@@ -1,6 +1,6 @@
 //! Which connections of the runs are compared with which.
 //!
-//! First those of one role. Of what is then in some runs alone, those of one server port, then those of the same
+//! First those of one role. Of the roles that only some runs have, those of one server port, then those of the same
 //! processes: a program may have another name after a change, or another port. Last, the only role of each run.
 
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ use sockscope_record::Protocol;
 use super::group::Group;
 use super::role::Role;
 
-/// What the connections of a row have in common.
+/// The property that the connections of a row share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum MatchedBy {
     Role,

@@ -1,4 +1,4 @@
-//! The role of a connection: what stays the same from run to run.
+//! The role of a connection: its properties that stay the same from run to run.
 
 use std::collections::BTreeSet;
 

@@ -131,7 +131,7 @@ fn hostile_names_and_absurd_figures_are_harmless() {
     json(&runs);
 }
 
-/// Missed records may have had what is not there.
+/// Missed records may have had the absent finding.
 #[test]
 fn missed_records_make_a_missing_difference_unknown() {
     let (whole, mut damaged) = (after(), after());

@@ -426,7 +426,7 @@ fn unknown() -> String {
     "?".to_owned()
 }
 
-/// The end of a name that is too long, which is what differs.
+/// The end of a name that is too long: names differ there.
 fn fitted(name: &str, room: usize) -> String {
     let over = columns(name).saturating_sub(room);
     match over {
