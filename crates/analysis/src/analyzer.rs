@@ -6,22 +6,18 @@
 use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::HashMap;
-use std::net::{Ipv4Addr, SocketAddr};
 use std::num::NonZeroUsize;
 
-use sockscope_record::{
-    Connection, ConnectionId, FlowId, Loss, Point, Protocol, Record, counted, marks,
-};
+use sockscope_record::{Connection, ConnectionId, FlowId, Point, Record};
 
-use crate::connection::analyze_connection;
-use crate::findings::{Churn, Delay, Delays, Opening};
+use crate::assembly::{One, SeenLosses, Tally, join, undescribed};
 use crate::openings::{Established, Openings};
-use crate::record_buffer::{RecordBuffer, is_gone};
-use crate::record_loss_times::{Losses, TraceLosses};
+use crate::record_buffer::RecordBuffer;
+use crate::record_loss_times::TraceLosses;
 use crate::timeline::by_start;
 use crate::{
-    Analysis, ConnectionAnalysis, ConnectionStore, DropReasons, FlowStore, LossInterval, Nesting,
-    OfOthers, Passage, PointSummary, TraceFacts, findings, nest_requests, parallel,
+    Analysis, ConnectionStore, DropReasons, FlowStore, LossInterval, OfOthers, Passage, TraceFacts,
+    parallel,
 };
 
 /// Takes the records of one trace and computes their [`Analysis`].
@@ -34,8 +30,7 @@ pub struct Analyzer {
     entry_of: HashMap<u32, usize>,
     /// The entry of the last record: neighbours mostly belong to one connection.
     last: Option<(u32, usize)>,
-    losses: Vec<LossInterval>,
-    of_others: OfOthers,
+    losses: SeenLosses,
     established: Established,
     tally: Tally,
 }
@@ -88,16 +83,6 @@ struct Entry {
     buffer: RecordBuffer,
 }
 
-/// Counts of the records received so far.
-#[derive(Debug, Clone, Copy, Default)]
-struct Tally {
-    records: u64,
-    points: [u64; 8],
-    impossible: u64,
-    /// First and last time seen.
-    span_ns: Option<(u64, u64)>,
-}
-
 impl Analyzer {
     /// With nothing read yet.
     pub fn new() -> Self {
@@ -110,7 +95,7 @@ impl Analyzer {
         for record in records {
             self.tally.count(record);
             if let Some(loss) = record.loss() {
-                self.loss(record, loss);
+                self.losses.take(record, loss);
             } else if record.offset.checked_add(u64::from(record.len)).is_none() {
                 self.tally.impossible += 1;
             } else {
@@ -118,17 +103,6 @@ impl Analyzer {
                 let index = self.entry(record.flow.connection());
                 self.entries[index].buffer.push(*record);
             }
-        }
-    }
-
-    fn loss(&mut self, record: &Record, loss: Loss) {
-        let is_of_others = record.is_marked(marks::OF_OTHERS);
-        if is_of_others && record.flow != FlowId::default() {
-            self.of_others.connections.insert(record.flow.connection());
-        } else if is_of_others {
-            self.of_others.losses.push(loss_interval(record, loss));
-        } else {
-            self.losses.push(loss_interval(record, loss));
         }
     }
 
@@ -153,8 +127,8 @@ impl Analyzer {
     /// As [`Analyzer::finish`], on as many threads: each of them works on one connection at a time.
     pub fn finish_on(mut self, facts: TraceFacts, threads: NonZeroUsize) -> Analysis {
         let established = std::mem::take(&mut self.established);
-        let (mut analysis, entries, losses, of_others) = self.prepare(facts);
-        let losses = TraceLosses::new(&losses, &of_others);
+        let (mut analysis, entries, losses) = self.prepare(facts);
+        let losses = TraceLosses::new(&losses.all, &losses.of_others);
         let openings = openings(&entries, &established);
         let (reasons, end_ns) = (&analysis.facts.drop_reasons, analysis.end_ns());
         let analyze = |entry: Entry| {
@@ -173,8 +147,8 @@ impl Analyzer {
         threads: NonZeroUsize,
     ) -> (Analysis, Stores) {
         let established = std::mem::take(&mut self.established);
-        let (mut analysis, entries, losses, of_others) = self.prepare(facts);
-        let by_connection = TraceLosses::new(&losses, &of_others);
+        let (mut analysis, entries, losses) = self.prepare(facts);
+        let by_connection = TraceLosses::new(&losses.all, &losses.of_others);
         let openings = openings(&entries, &established);
         let connections: Vec<_> = entries.into_iter().map(Entry::into_store).collect();
         let (reasons, end_ns) = (&analysis.facts.drop_reasons, analysis.end_ns());
@@ -185,18 +159,19 @@ impl Analyzer {
         join(&mut analysis, all);
         let drop_reasons = analysis.facts.drop_reasons.clone();
         let start_ns = analysis.start_ns;
+        let SeenLosses { all: losses, of_others } = losses;
         (analysis, Stores { start_ns, connections, losses, of_others, drop_reasons })
     }
 
     /// Sorts the records and analyses nothing.
     pub fn into_stores(self) -> Stores {
-        let (analysis, entries, losses, of_others) = self.prepare(TraceFacts::default());
+        let (analysis, entries, losses) = self.prepare(TraceFacts::default());
         let connections = entries.into_iter().map(Entry::into_store).collect();
         Stores {
             start_ns: analysis.start_ns,
             connections,
-            losses,
-            of_others,
+            losses: losses.all,
+            of_others: losses.of_others,
             drop_reasons: DropReasons::new(),
         }
     }
@@ -216,51 +191,13 @@ impl Analyzer {
     }
 
     /// The analysis without its connections, and the inputs of these.
-    fn prepare(self, facts: TraceFacts) -> (Analysis, Vec<Entry>, Vec<LossInterval>, OfOthers) {
-        let Self { mut entries, losses, mut of_others, tally, .. } = self;
+    fn prepare(self, facts: TraceFacts) -> (Analysis, Vec<Entry>, SeenLosses) {
+        let Self { mut entries, mut losses, tally, .. } = self;
         entries.sort_by_key(|entry| entry.id);
-        of_others.losses = by_start(of_others.losses);
+        losses.sort();
         let nameless = entries.iter().filter(|entry| entry.connection.is_none()).count();
-        (tally.into_analysis(facts, nameless), entries, by_start(losses), of_others)
+        (tally.into_analysis(facts, nameless), entries, losses)
     }
-}
-
-/// One connection, with the inputs of the rules over all connections.
-struct One {
-    analysis: ConnectionAnalysis,
-    delays: Vec<Delay>,
-    opening: Option<Opening>,
-}
-
-impl One {
-    fn of(
-        store: &ConnectionStore,
-        losses: &Losses,
-        reasons: &DropReasons,
-        end_ns: u64,
-        openings: &Openings,
-    ) -> Self {
-        let (analysis, delays) = analyze_connection(store, losses, reasons, end_ns, openings);
-        Self { analysis, delays, opening: Opening::of(store) }
-    }
-}
-
-/// Adds the connections, and the findings over all of them.
-fn join(analysis: &mut Analysis, all: Vec<One>) {
-    let (mut churn, mut delays) = (Churn::default(), Delays::default());
-    for one in all {
-        churn.add(one.opening);
-        delays.add(one.analysis.connection.id, one.delays);
-        analysis.connections.push(one.analysis);
-    }
-    debug_assert!(
-        analysis.connections.is_sorted_by_key(|one| one.connection.id),
-        "connections are found by binary search"
-    );
-    let connections = analysis.connections.iter();
-    analysis.nesting = nest_requests(connections.map(|one| (&one.connection, &one.requests)));
-    findings::find_across(analysis, &delays);
-    churn.find(analysis);
 }
 
 /// The connections that opened, for the findings on others to the same server.
@@ -276,79 +213,9 @@ impl Entry {
     }
 }
 
-impl Tally {
-    fn count(&mut self, record: &Record) {
-        self.records += 1;
-        if let Some(point) = record.point().filter(|_| !is_gone(record)) {
-            self.points[point.index()] += 1;
-        }
-        let (first, last) = self.span_ns.unwrap_or((record.at_ns, record.at_ns));
-        self.span_ns = Some((first.min(record.at_ns), last.max(record.at_ns)));
-    }
-
-    fn into_analysis(self, mut facts: TraceFacts, nameless: usize) -> Analysis {
-        if self.impossible > 0 {
-            facts.notes.push(format!(
-                "{} with positions beyond 64 bits left out",
-                counted(self.impossible, "record")
-            ));
-        }
-        if nameless > 0 {
-            facts.notes.push(format!("connections with records but no description: {nameless}"));
-        }
-        let (start_ns, last_ns) = self.span_ns.unwrap_or_default();
-        let ended_ns = facts.ended_ns.filter(|_| self.span_ns.is_some());
-        let end_ns = ended_ns.unwrap_or_default().max(last_ns);
-        let points = Point::ALL.map(|point| PointSummary {
-            point,
-            records: self.points[point.index()],
-            missed: facts.missed.points[point.index()],
-        });
-        Analysis {
-            facts,
-            start_ns,
-            duration_ns: end_ns - start_ns,
-            records: self.records,
-            points,
-            connections: Vec::new(),
-            nesting: Nesting::default(),
-        }
-    }
-}
-
-/// Stands for a connection that the trace does not describe; as it may have been joined on the way,
-/// it counts as preexisting.
-fn undescribed(id: ConnectionId) -> Connection {
-    let nowhere = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
-    Connection {
-        id,
-        protocol: Protocol::Tcp,
-        client: nowhere,
-        server: nowhere,
-        opened_ns: 0,
-        closed_ns: None,
-        preexisting: true,
-        both_ends_here: false,
-        processes: Vec::new(),
-    }
-}
-
-fn loss_interval(record: &Record, loss: Loss) -> LossInterval {
-    let point = loss.point();
-    LossInterval {
-        start_ns: loss.since_ns.min(record.at_ns),
-        end_ns: record.at_ns,
-        point,
-        count: loss.count,
-        of_datagrams: record.is_marked(marks::DERIVED)
-            && point.is_none_or(|point| point == Point::ReceiveDequeue),
-        is_anchored: record.is_marked(marks::ANCHORED),
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use sockscope_record::Direction;
+    use sockscope_record::{Direction, Loss, marks};
 
     use super::*;
     use crate::testing;

@@ -34,7 +34,7 @@ pub(crate) fn analyze_connection(
     trace_end_ns: u64,
     openings: &Openings,
 ) -> (ConnectionAnalysis, Vec<Delay>) {
-    let end_ns = store.last_ns().unwrap_or(0);
+    let end_ns = store.end_ns().unwrap_or(0);
     let flows = [Direction::FromClient, Direction::FromServer]
         .map(|direction| analyze_flow(store, direction, losses, drop_reasons));
     let [client, server] = &flows;

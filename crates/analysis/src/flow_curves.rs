@@ -189,7 +189,11 @@ fn observed(store: &ConnectionStore, direction: Direction, curves: &[Curve; 8]) 
         let is_read_elsewhere = is_inner && point == Point::ReceiveDequeue;
         let nothing_beyond =
             last_seen.is_none_or(|last| last < point.index()) && !is_read_elsewhere;
-        !curves[point.index()].is_empty() || nothing_beyond && end_is_here(store, direction, point)
+        let before =
+            store.window.is_some_and(|window| window.watched[direction as usize][point.index()]);
+        !curves[point.index()].is_empty()
+            || before
+            || nothing_beyond && end_is_here(store, direction, point)
     })
 }
 

@@ -56,11 +56,17 @@ struct Departure {
     exit: Exit,
 }
 
-/// The interval of a flow's ledger: from its first record to the connection's last. It is empty for a flow without
-/// records.
+/// The interval of a flow's ledger: that of the window, else from its first record to the connection's last. It is
+/// empty for a flow without records.
 pub(crate) fn lasts(store: &ConnectionStore, direction: Direction) -> Range {
-    let end_ns = store.last_ns().unwrap_or(0);
-    (store.flow(direction).first_ns().unwrap_or(end_ns), end_ns)
+    let end_ns = store.end_ns().unwrap_or(0);
+    let first_ns = store.flow(direction).first_ns();
+    let since_ns = match store.window {
+        Some(window) if window.watched[direction as usize].contains(&true) => Some(window.since_ns),
+        Some(window) => first_ns.map(|first_ns| first_ns.max(window.since_ns)),
+        None => first_ns,
+    };
+    (since_ns.unwrap_or(end_ns).min(end_ns), end_ns)
 }
 
 /// Place of the oldest unread byte, from the flow's first record to the connection's last: spans in order,
@@ -87,7 +93,7 @@ pub(crate) fn timeline(
     if store.connection.preexisting && !reader_is_seen {
         walk.idle = LedgerPart::Unknown;
     }
-    let mut position = 0;
+    let mut position = store.window.map_or(0, |window| window.floors[direction as usize]);
     for departure in departures(store, direction, curves) {
         walk.advance(departure.offset.max(position), departure.at_ns.min(end_ns), departure.exit);
         if departure.exit == Exit::Acknowledged {

@@ -6,6 +6,7 @@
 
 mod acks;
 mod analyzer;
+mod assembly;
 mod buffers;
 mod connection;
 mod curve;
@@ -52,6 +53,7 @@ mod traffic;
 mod transactions;
 mod transmission;
 mod unseen;
+mod window;
 
 pub use acks::{AckNews, acknowledgments};
 pub use analyzer::{Analyzer, Stores};
@@ -65,8 +67,10 @@ pub use queue::{QueueStep, Residence, queue_delays, queue_lengths};
 pub use requests::{
     Conversation, Moment, Request, RequestEnd, RequestParts, Requests, SeenEnds, UnreadRequest,
 };
-pub use store::{ConnectionStore, Events, FlowStore, Passage};
+pub use store::{ConnectionStore, Events, FlowStore, Passage, StoreWindow};
 pub use timeline::{ConnectionView, FlowView, LedgerSpan, LossInterval, OfOthers};
+
+pub use window::Window;
 
 pub use result::{
     AckDelayCause, AckSummary, Analysis, AtLeast, BufferGrant, BurstSummary, ConnectionAnalysis,

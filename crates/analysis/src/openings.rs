@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use sockscope_record::{
-    Connection, Direction, FlowId, Process, Protocol, Record, Side, tcp_states,
+    Connection, ConnectionId, Direction, FlowId, Process, Protocol, Record, Side, tcp_states,
 };
 
 /// When the ends of connections became established, in the order of the records.
@@ -15,11 +15,19 @@ use sockscope_record::{
 pub(crate) struct Established(Vec<(FlowId, u64)>);
 
 impl Established {
-    /// Takes note of a record that shows it for the end that sends its flow.
-    pub(crate) fn look(&mut self, record: &Record) {
-        if record.state_change().is_some_and(|change| change.new == tcp_states::ESTABLISHED) {
+    /// Takes note of a record that shows it for the end that sends its flow; whether it does.
+    pub(crate) fn look(&mut self, record: &Record) -> bool {
+        let is_open =
+            record.state_change().is_some_and(|change| change.new == tcp_states::ESTABLISHED);
+        if is_open {
             self.0.push((record.flow, record.at_ns));
         }
+        is_open
+    }
+
+    /// Forgets all connections but these.
+    pub(crate) fn retain(&mut self, is_kept: impl Fn(ConnectionId) -> bool) {
+        self.0.retain(|(flow, _)| is_kept(flow.connection()));
     }
 }
 
@@ -113,7 +121,9 @@ mod tests {
 
     fn of(connections: &[Connection], text: &str) -> Openings {
         let mut established = Established::default();
-        records(text).iter().for_each(|record| established.look(record));
+        records(text).iter().for_each(|record| {
+            established.look(record);
+        });
         Openings::new(connections.iter(), &established)
     }
 

@@ -93,7 +93,7 @@ impl RecordBuffer {
             events.sort_by_time();
             FlowStore { id: id.flow(direction), passages, events }
         });
-        ConnectionStore { connection, flows }
+        ConnectionStore { connection, flows, window: None }
     }
 }
 

@@ -153,6 +153,22 @@ pub struct ConnectionStore {
     pub connection: Connection,
     /// From the client, then from the server.
     pub flows: [FlowStore; 2],
+    /// That of its records; `None` of a whole trace, where each ledger lasts from the first record of its flow to the
+    /// last one of the connection.
+    pub window: Option<StoreWindow>,
+}
+
+/// The part of a connection's time that its records are of: see [`Window`](crate::Window).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StoreWindow {
+    /// Start of its ledgers, nanoseconds of the trace's clock.
+    pub since_ns: u64,
+    /// Their end.
+    pub until_ns: u64,
+    /// By flow and point, whether bytes passed before the window.
+    pub watched: [[bool; 8]; 2],
+    /// By flow, the position before which all bytes were read before the window.
+    pub floors: [u64; 2],
 }
 
 /// Records of events, with the kinds that are among them. Most flows have few kinds: a rule reads the events only
@@ -169,6 +185,12 @@ impl Events {
     pub fn push(&mut self, event: Record) {
         self.kinds |= bit(event.kind);
         self.list.push(event);
+    }
+
+    /// Keeps those for which `is_kept` holds.
+    pub(crate) fn retain(&mut self, is_kept: impl FnMut(&Record) -> bool) {
+        self.list.retain(is_kept);
+        self.kinds = self.list.iter().fold(0, |kinds, event| kinds | bit(event.kind));
     }
 
     /// Sorts them by time, equal times in the order in which they are.
@@ -239,6 +261,11 @@ impl ConnectionStore {
         let passes = flows.clone().flat_map(|flow| &flow.passages).filter_map(|list| list.last());
         let events = flows.filter_map(|flow| flow.events.last()).map(|event| event.at_ns);
         passes.map(|pass| pass.at_ns).chain(events).max()
+    }
+
+    /// End of its ledgers: that of the window, else the last record; `None` without either.
+    pub(crate) fn end_ns(&self) -> Option<u64> {
+        self.window.map(|window| window.until_ns).or_else(|| self.last_ns())
     }
 
     /// Times of the first and the last record of all; `None` without one.

@@ -14,20 +14,20 @@ use crate::{
 
 /// A stream as it went: its records, and by point the time at which each byte first passed.
 #[derive(Debug, Clone)]
-struct Stream {
-    records: Vec<Record>,
+pub(crate) struct Stream {
+    pub records: Vec<Record>,
     passed_ns: Vec<Vec<u64>>,
 }
 
 /// Sizes of the pieces and times between them, at each point; which ranges are sent again.
 #[derive(Debug, Clone)]
-struct Plan {
+pub(crate) struct Plan {
     bytes: u32,
     pieces: Vec<Vec<(u32, u64)>>,
     again: Vec<(u32, u32)>,
 }
 
-fn plans() -> impl Strategy<Value = Plan> {
+pub(crate) fn plans() -> impl Strategy<Value = Plan> {
     let pieces = prop::collection::vec((1u32..60, 0u64..40), 1..12);
     let again = prop::collection::vec((0u32..200, 1u32..80), 0..4);
     (1u32..300, prop::collection::vec(pieces, 8), again).prop_map(|(bytes, pieces, again)| Plan {
@@ -44,7 +44,7 @@ fn record(point: usize, at_ns: u64, start: u32, end: u32) -> Record {
 }
 
 /// Sends the stream point by point. No two records have the same time, so that order decides nothing.
-fn send(plan: &Plan) -> Stream {
+pub(crate) fn send(plan: &Plan) -> Stream {
     let bytes = plan.bytes as usize;
     let mut records = Vec::new();
     let mut passed_ns: Vec<Vec<u64>> = Vec::new();

@@ -205,7 +205,7 @@ impl Trace {
             ],
         };
         let flows = [flow(Direction::FromClient), flow(Direction::FromServer)];
-        Self { store: ConnectionStore { connection, flows }, seed: 7 }
+        Self { store: ConnectionStore { connection, flows, window: None }, seed: 7 }
     }
 
     /// A number below `below`, by Knuth's multiplicative generator (MMIX).

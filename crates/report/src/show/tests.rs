@@ -53,7 +53,7 @@ fn store(records: &[Record]) -> ConnectionStore {
             None => flow.events.push(*record),
         }
     }
-    ConnectionStore { connection: connection(), flows }
+    ConnectionStore { connection: connection(), flows, window: None }
 }
 
 /// An event of the client's flow `at_us` microseconds after the start.

@@ -1,0 +1,163 @@
+//! The analysis of a stream of records that has no end: of those since a time that moves on.
+//!
+//! [`Window::refresh`] analyses again the connections that changed. [`Window::forget_before`] drops records of bytes
+//! that were read before a time. Bytes that are unread then stay, with the time at which they were written, and so does
+//! the state of each end: its options, its buffers, its window. So the memory is that of the records since then, and of
+//! the bytes in socket buffers.
+
+mod forget;
+mod kept;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use sockscope_record::{Connection, ConnectionId, Record};
+
+use self::kept::Kept;
+use crate::assembly::{One, SeenLosses, Tally, join};
+use crate::openings::{Established, Openings};
+use crate::record_loss_times::TraceLosses;
+use crate::{Analysis, ConnectionStore, TraceFacts};
+
+/// Records of the last seconds, and their [`Analysis`].
+///
+/// Before the first call of [`forget_before`](Self::forget_before) the analysis is that of an
+/// [`Analyzer`](crate::Analyzer), for any sizes of the batches.
+#[derive(Debug, Default)]
+pub struct Window {
+    connections: BTreeMap<ConnectionId, Kept>,
+    losses: SeenLosses,
+    established: Established,
+    tally: Tally,
+    /// Records before it were dropped, unless their bytes were unread; `None` before the first time.
+    since_ns: Option<u64>,
+    analysis: Option<Analysis>,
+    changed: Changed,
+}
+
+/// Changes since the last analysis that concern several connections.
+#[derive(Debug, Default, Clone, Copy)]
+struct Changed {
+    losses: bool,
+    openings: bool,
+}
+
+impl Window {
+    /// With nothing read yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Takes the next batch of records, nearly in time order. A record whose position overflows 64 bits is counted in
+    /// a note and left out.
+    pub fn push(&mut self, records: &[Record]) {
+        for record in records {
+            self.tally.count(record);
+            if let Some(loss) = record.loss() {
+                self.losses.take(record, loss);
+                self.changed.losses = true;
+            } else if record.offset.checked_add(u64::from(record.len)).is_none() {
+                self.tally.impossible += 1;
+            } else {
+                self.changed.openings |= self.established.look(record);
+                self.kept(record.flow.connection()).push(record);
+            }
+        }
+    }
+
+    /// Takes the description of a connection; the last one for an id counts.
+    pub fn connection(&mut self, connection: Connection) {
+        self.changed.openings = true;
+        self.kept(connection.id).describe(connection);
+    }
+
+    fn kept(&mut self, id: ConnectionId) -> &mut Kept {
+        self.connections.entry(id).or_insert_with(|| Kept::new(id))
+    }
+
+    /// Records in memory.
+    pub fn records(&self) -> usize {
+        self.connections.values().map(Kept::records).sum()
+    }
+
+    /// Records of one connection, each list in time order; `None` where the window has none of it.
+    ///
+    /// Those pushed after the last [`refresh`](Self::refresh) may be out of order.
+    pub fn store(&self, id: ConnectionId) -> Option<&ConnectionStore> {
+        self.connections.get(&id).map(|kept| &kept.store)
+    }
+
+    /// The analysis of the records so far. `now_ns`, on the clock of the records, is the end of all ledgers: a byte
+    /// that is unread now waits until now. Without it a ledger ends with the last record of its connection.
+    pub fn refresh(&mut self, facts: TraceFacts, now_ns: Option<u64>) -> &Analysis {
+        self.losses.sort();
+        let nameless = self.connections.values().filter(|kept| !kept.is_described).count();
+        let before = self.analysis.take();
+        let reasons_changed =
+            before.as_ref().is_none_or(|before| before.facts.drop_reasons != facts.drop_reasons);
+        let mut analysis = self.tally.into_analysis(facts, nameless);
+        let start_ns = self.since_ns.unwrap_or(analysis.start_ns);
+        let window_ns = now_ns.map(|now_ns| (start_ns.min(now_ns), now_ns));
+        let losses = TraceLosses::new(&self.losses.all, &self.losses.of_others);
+        let described = self.connections.values().filter(|kept| kept.is_described);
+        let openings =
+            Openings::new(described.map(|kept| &kept.store.connection), &self.established);
+        let (reasons, end_ns) = (&analysis.facts.drop_reasons, analysis.end_ns());
+        let mut known = before.map(|before| before.connections).unwrap_or_default().into_iter();
+        let mut next = known.next();
+        let mut all = Vec::with_capacity(self.connections.len());
+        for (id, kept) in &mut self.connections {
+            while next.as_ref().is_some_and(|one| one.connection.id < *id) {
+                next = known.next();
+            }
+            let old = if next.as_ref().is_some_and(|one| one.connection.id == *id) {
+                std::mem::replace(&mut next, known.next())
+            } else {
+                None
+            };
+            let is_touched = self.changed.losses || reasons_changed;
+            let old = old.filter(|_| !is_touched && !kept.needs(self.changed.openings));
+            all.push(match old {
+                Some(old) => kept.again(old, window_ns),
+                None => {
+                    kept.sort();
+                    kept.set_window(window_ns);
+                    let losses = losses.of(&kept.store.connection);
+                    let one = One::of(&kept.store, losses, reasons, end_ns, &openings);
+                    kept.keep(one, end_ns)
+                }
+            });
+        }
+        join(&mut analysis, all);
+        self.changed = Changed::default();
+        self.analysis.insert(analysis)
+    }
+
+    /// The last analysis; `None` before the first one.
+    pub fn analysis(&self) -> Option<&Analysis> {
+        self.analysis.as_ref()
+    }
+
+    /// Drops the records before this time, on their clock, of bytes that were read by then; connections that closed
+    /// before it are dropped whole. Analyses are from this time on. Earlier times than before change nothing.
+    pub fn forget_before(&mut self, at_ns: u64) {
+        if self.since_ns.is_some_and(|since_ns| since_ns >= at_ns) {
+            return;
+        }
+        self.since_ns = Some(at_ns);
+        let tally = &mut self.tally;
+        self.connections.retain(|_, kept| kept.forget_before(at_ns, tally));
+        let connections = &self.connections;
+        self.established.retain(|id| connections.contains_key(&id));
+        let losses = &mut self.losses;
+        let count = losses.all.len() + losses.of_others.losses.len();
+        losses.all.retain(|loss| loss.end_ns >= at_ns);
+        losses.of_others.losses.retain(|loss| loss.end_ns >= at_ns);
+        losses.of_others.connections.retain(|id| connections.contains_key(id));
+        let left = losses.all.len() + losses.of_others.losses.len();
+        self.changed.losses |= left < count;
+        tally.records = tally.records.saturating_sub((count - left) as u64);
+        tally.span_ns = tally.span_ns.map(|(first, last)| (first.max(at_ns), last.max(at_ns)));
+    }
+}
