@@ -2,7 +2,6 @@
 
 use std::ffi::OsString;
 use std::net::IpAddr;
-use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -10,6 +9,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use sockscope_analysis::FindingId;
 use sockscope_probe::{Fix, Force, RunAs, Sides};
 use sockscope_program::failure::Failure;
+use sockscope_program::pick::{PickArgs, Ports, address, ports, process};
 use sockscope_program::suggest::did_you_mean;
 use sockscope_report::Filter;
 
@@ -58,47 +58,6 @@ pub enum Command {
     /// Serve, call, find names and store files over VMTP (RFC 1045).
     #[command(disable_help_flag = true)]
     Vmtp(HandedOver),
-}
-
-/// Which connections to log. Options of different kinds must all match; values of one kind are
-/// alternatives. Sockets that set SO_LOG are logged too: see --so-log.
-#[derive(Debug, Clone, Default, Args)]
-#[command(next_help_heading = "Which connections")]
-pub struct PickArgs {
-    /// Port at either end, or several: 80,443 or 8000-8003 (or repeat)
-    #[arg(long, value_name = "N", value_parser = ports, value_delimiter = ',', allow_negative_numbers = true)]
-    pub port: Vec<Ports>,
-    /// Address at either end (several: repeat, or 10.0.0.1,10.0.0.2)
-    #[arg(long, value_name = "IP", value_parser = address, value_delimiter = ',')]
-    pub addr: Vec<IpAddr>,
-    /// Process that connects or listens (several: repeat, or 12,34)
-    #[arg(long, value_name = "PID", value_parser = process, value_delimiter = ',', allow_negative_numbers = true)]
-    pub pid: Vec<u32>,
-    /// Name of processes that connect or listen, as in /proc/PID/comm
-    #[arg(long, value_name = "NAME")]
-    pub comm: Option<String>,
-    /// Control group whose sockets to log: its folder in the cgroup2 file system
-    #[arg(long, value_name = "DIR")]
-    pub cgroup: Option<PathBuf>,
-    /// Mark the SYN of logged connections (TCP option 253, RFC 6994), and log connections whose SYN
-    /// is marked
-    #[arg(long)]
-    pub in_band: bool,
-    /// Whose sockets are logged because they set SO_LOG; without this option none next to a command,
-    /// those of own users next to another pick, and else those of all
-    #[arg(long, value_enum, value_name = "WHOSE")]
-    pub so_log: Option<SoLogArg>,
-}
-
-/// Whose sockets may ask to be logged.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum SoLogArg {
-    /// No sockets
-    Off,
-    /// Root's and those of the user who records, or who called sudo
-    Own,
-    /// Every user's
-    All,
 }
 
 /// How to record.
@@ -291,7 +250,7 @@ impl FilterArgs {
         let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         Filter {
             connections: self.connection.clone(),
-            ports: self.port.iter().map(|ports| ports.0.clone()).collect(),
+            ports: self.port.iter().map(Ports::range).collect(),
             pids: self.pid.clone(),
             comms: self.comm.clone(),
             from_ns: self.from.map(ns),
@@ -598,41 +557,6 @@ pub struct HandedOver {
     /// Read by that program
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
     pub arguments: Vec<OsString>,
-}
-
-/// Ports from the first to the last, both of them included.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ports(RangeInclusive<u16>);
-
-impl Ports {
-    /// Each of them.
-    pub fn each(&self) -> impl Iterator<Item = u16> {
-        self.0.clone()
-    }
-}
-
-fn ports(text: &str) -> Result<Ports, String> {
-    let number = |text: &str| text.parse().ok().filter(|port: &u16| *port > 0);
-    let (first, last) = text.split_once('-').unwrap_or((text, text));
-    let wrong = || "a port is a number from 1 to 65535, or several: 80,443 or 8000-8003".to_owned();
-    let (first, last) = number(first).zip(number(last)).ok_or_else(wrong)?;
-    if first <= last { Ok(Ports(first..=last)) } else { Err(format!("{first} is after {last}")) }
-}
-
-fn address(text: &str) -> Result<IpAddr, String> {
-    text.parse().map_err(|_| match text.split_once('/') {
-        Some((address, _)) if address.parse::<IpAddr>().is_ok() => {
-            "a network cannot be picked: give its addresses, as 10.0.0.1,10.0.0.2, or --port".to_owned()
-        }
-        _ if text.chars().any(|it| it.is_ascii_alphabetic()) && !text.contains(':') => format!(
-            "a name cannot be picked: give the addresses that `getent ahosts {text}` prints, as 127.0.0.1 or ::1"
-        ),
-        _ => "give an IPv4 or IPv6 address, as 127.0.0.1 or ::1".to_owned(),
-    })
-}
-
-fn process(text: &str) -> Result<u32, String> {
-    text.parse().map_err(|_| "a process has a number, as in /proc; --comm takes a name".to_owned())
 }
 
 fn fixes(text: &str) -> Result<Fixes, String> {
@@ -946,7 +870,7 @@ mod tests {
         let parsed =
             Arguments::parse_from(["sockscope", "run", "--port", "80", "--", "curl", "-s", "x"]);
         let Command::Run(run) = parsed.command else { panic!("not run") };
-        assert_eq!(run.pick.port, [Ports(80..=80)]);
+        assert_eq!(run.pick.port, [ports("80").unwrap()]);
         assert_eq!(run.command, ["curl", "-s", "x"]);
     }
 }

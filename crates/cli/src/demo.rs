@@ -10,10 +10,11 @@ use sockscope_analysis::Analysis;
 use sockscope_program::failure::Failure;
 use sockscope_report::{Compared, Comparison, Format, Options, Report, Text, write_compare};
 
-use crate::args::{self, ColorArg, HowArgs, PickArgs};
+use crate::args::{self, ColorArg, HowArgs};
 use crate::recording::{CommandOutput, Job};
 use crate::terminal::Target;
 use crate::{bundle, temporary, terminal};
+use sockscope_program::pick::PickArgs;
 
 /// The message of the demonstration: a header, then a body, in two writes or in one.
 const HEADER: usize = 100;

@@ -1,29 +1,29 @@
 //! `sockscope run` and `sockscope record`: probes into a bundle.
 
 use std::ffi::OsString;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{BufWriter, IsTerminal, Write};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use sockscope_probe::{
     Cgroup, Fix, Force, ForcedPeer, HookReport, Options, Outcome as FixOutcome, Pick, Priority,
-    Recorder, RunAs, Scope, SoLog, spawn,
+    Recorder, RunAs, Scope, spawn,
 };
 use sockscope_program::failure::Failure;
 use sockscope_program::machine;
 use sockscope_program::outcome::Outcome;
 use sockscope_program::output::output;
 use sockscope_program::output_dir::{OutputDir, empty, open_output};
+use sockscope_program::pick::{self, PickArgs, own_user, sudo_caller};
 use sockscope_program::recorded;
 use sockscope_program::signals::StopSignals;
 use sockscope_record::{LossCounts, counted};
 use sockscope_trace::{Meta, SizeLimit};
 use tempfile::TempDir;
 
-use crate::args::{self, FormatArg, HowArgs, PickArgs, Ports, SoLogArg};
+use crate::args::{self, FormatArg, HowArgs};
 use crate::bundle::What;
 use crate::last_trace::LastTraces;
 use crate::meta_thread::MetaThread;
@@ -352,7 +352,7 @@ impl Job<'_> {
     /// When it cannot begin: then there is no bundle.
     pub fn record_with(&self, forcing: Option<&Forcing<'_>>) -> Result<Recorded, Failure> {
         let output = OutputDir::find(self.dir, &[])?;
-        self.check()?;
+        self.pick.check(!self.command.is_empty())?;
         if let Some(right) = sockscope_probe::missing_right() {
             return Err(sockscope_probe::Error::NoRight { right }.into());
         }
@@ -362,7 +362,7 @@ impl Job<'_> {
         if group.is_none() {
             Cgroup::remove_stale()?;
         }
-        let pick = self.pick(group.as_ref())?;
+        let pick = self.pick.find(group.as_ref())?;
         let options = Options {
             calls: self.how.calls,
             statistics: self.how.cost,
@@ -462,51 +462,6 @@ impl Job<'_> {
         Ok(recorded)
     }
 
-    /// Refuses what cannot be meant, before anything else is done.
-    fn check(&self) -> Result<(), Failure> {
-        let is_there = |pid: &u32| Path::new("/proc").join(pid.to_string()).exists();
-        if let Some(pid) = self.pick.pid.iter().find(|pid| !is_there(pid)) {
-            return Err(Failure::new(format!("--pid {pid}: no such process")));
-        }
-        if let Some(comm) = &self.pick.comm
-            && self.command.is_empty()
-            && !machine::has_process(comm)
-        {
-            stderr!(
-                "sockscope: no process is called {comm} now; one that starts later is recorded"
-            );
-        }
-        Ok(())
-    }
-
-    fn pick(&self, group: Option<&Cgroup>) -> Result<Pick, Failure> {
-        let cgroup = match (group, &self.pick.cgroup) {
-            (Some(_), Some(_)) => {
-                return Err(Failure::new("--cgroup and a command exclude each other; give one"));
-            }
-            (Some(group), None) => Some(group.id()),
-            (None, Some(path)) => Some(existing_group(path)?),
-            (None, None) => None,
-        };
-        let mut pick = Pick {
-            cgroup,
-            ports: self.pick.port.iter().flat_map(Ports::each).collect(),
-            addresses: self.pick.addr.clone(),
-            pids: self.pick.pid.clone(),
-            comm: self.pick.comm.clone(),
-            in_band: self.pick.in_band,
-            so_log: SoLog::All,
-            owner: own_user(),
-        };
-        pick.so_log = so_log(self.pick.so_log, &pick, !self.command.is_empty());
-        if pick.so_log == SoLog::Off && !pick.picks_any() && !pick.in_band {
-            return Err(Failure::new(
-                "--so-log off with nothing picked records nothing: pick a port",
-            ));
-        }
-        Ok(pick)
-    }
-
     fn meta(&self, pick: &Pick, hooks: &[HookReport]) -> Meta {
         Meta {
             tool_version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -515,7 +470,7 @@ impl Job<'_> {
             machine: machine::machine(),
             clock: vec![machine::clock()],
             command: told(self.command, self.how.no_arguments),
-            pick: describe(pick, !self.command.is_empty()),
+            pick: pick::describe(pick, !self.command.is_empty()),
             hooks: hooks.iter().map(recorded::hook).collect(),
             sysctls: machine::sysctls(),
             interfaces: machine::interfaces(),
@@ -606,78 +561,10 @@ fn told(command: &[OsString], no_arguments: bool) -> Vec<String> {
     command.iter().take(words).map(|word| word.to_string_lossy().into_owned()).collect()
 }
 
-fn describe(pick: &Pick, has_command: bool) -> String {
-    let list = |name: &str, values: Vec<String>| {
-        (!values.is_empty()).then(|| format!("{name} {}", values.join(" or ")))
-    };
-    let parts: Vec<String> = [
-        has_command.then(|| "the command and its peers".to_owned()),
-        (pick.cgroup.is_some() && !has_command).then(|| "sockets of a control group".to_owned()),
-        list("port", pick.ports.iter().map(u16::to_string).collect()),
-        list("address", pick.addresses.iter().map(ToString::to_string).collect()),
-        list("process", pick.pids.iter().map(u32::to_string).collect()),
-        pick.comm.as_ref().map(|comm| format!("processes named {comm}")),
-    ]
-    .into_iter()
-    .flatten()
-    .collect();
-    let marked = if pick.in_band { "; connections whose SYN is marked" } else { "" };
-    let asking = match pick.so_log {
-        SoLog::All => Some("sockets that set SO_LOG"),
-        SoLog::Own(_) => Some("own sockets that set SO_LOG"),
-        SoLog::Off => None,
-    };
-    let picked = (!parts.is_empty()).then(|| parts.join(" and "));
-    let ways: Vec<&str> = picked.as_deref().into_iter().chain(asking).collect();
-    format!("{}{marked}", ways.join("; ")).trim_start_matches("; ").to_owned()
-}
-
-/// Whose sockets may ask to be logged: with nothing else to log, everybody's. A command's are all logged, and
-/// a recording of it is of nothing else.
-fn so_log(asked: Option<SoLogArg>, pick: &Pick, has_command: bool) -> SoLog {
-    let is_only_filter = !pick.picks_any() && !pick.in_band;
-    match asked {
-        Some(SoLogArg::Off) => SoLog::Off,
-        Some(SoLogArg::All) => SoLog::All,
-        None if has_command => SoLog::Off,
-        None if is_only_filter => SoLog::All,
-        Some(SoLogArg::Own) | None => SoLog::Own(own_user()),
-    }
-}
-
-/// The user who records, or who called sudo.
-fn own_user() -> u32 {
-    let user = rustix::process::getuid();
-    let caller = sudo_caller().and_then(|user| user.parse().ok());
-    if user.is_root() { caller.unwrap_or(0) } else { user.as_raw() }
-}
-
-/// The number of the user who called sudo.
-pub fn sudo_caller() -> Option<String> {
-    std::env::var("SUDO_UID").ok()
-}
-
 /// How the user calls the program to read what was recorded: under sudo it belongs to root. It is not
 /// handed over, since root would then replace files in a folder that another user can change.
 fn reader() -> &'static str {
     if own_user() == rustix::process::getuid().as_raw() { "sockscope" } else { "sudo sockscope" }
-}
-
-/// Inode number and depth of a control group that somebody else made.
-fn existing_group(path: &PathBuf) -> Result<(u64, u32), Failure> {
-    let root = Cgroup::hierarchy()?;
-    let full = fs::canonicalize(path)
-        .map_err(|error| Failure::file("cannot use --cgroup", path, &error))?;
-    let Ok(below) = full.strip_prefix(&root) else {
-        return Err(Failure::new(format!(
-            "--cgroup {}: not below the cgroup2 file system at {}",
-            path.display(),
-            root.display()
-        )));
-    };
-    let inode =
-        fs::metadata(&full).map_err(|error| Failure::file("cannot read", &full, &error))?.ino();
-    Ok((inode, u32::try_from(below.components().count()).unwrap_or(u32::MAX)))
 }
 
 #[cfg(test)]

@@ -16,12 +16,13 @@ use sockscope_program::signals::StopSignals;
 use sockscope_record::Side;
 use sockscope_report::{Report, findings_by_cost, fix_to_try};
 
-use crate::args::{HowArgs, PickArgs, Ports, SideArg, Try, TryFormat};
-use crate::recording::{CommandOutput, Forcing, Job, sudo_caller};
+use crate::args::{HowArgs, SideArg, Try, TryFormat};
+use crate::recording::{CommandOutput, Forcing, Job};
 use crate::terminal::{self, Target};
 use crate::{bundle, command, temporary};
 use round::Round;
 use rounds::{Chosen, Trial};
+use sockscope_program::pick::{PickArgs, Ports, sudo_caller};
 
 /// `sockscope try`.
 ///

@@ -1,4 +1,4 @@
-//! Shared parts of the programs `sockscope` and `sockscope-lab`: their errors, messages, exit status, and the
+//! Shared parts of the programs `sockscope`, `sockscope-lab` and `sockscope-view`: their errors, messages, exit status, and the
 //! files that they read and write.
 //!
 //! Results go to standard output, messages to standard error ([`stderr!`]). Any error that ends a program with
@@ -18,6 +18,7 @@ mod memory;
 pub mod outcome;
 pub mod output;
 pub mod output_dir;
+pub mod pick;
 pub mod recorded;
 pub mod signals;
 pub mod suggest;
