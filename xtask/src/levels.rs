@@ -29,14 +29,15 @@ pub const TABLE: &[Row] = &[
     row(2, "sim", "virtual time: events, CPU, links, machine cost tables"),
     row(2, "report", "analysis results as text, JSON, CSV, SVG, one-file HTML"),
     row(2, "remote", "proxies of channels over VMTP: remote peers like local ones"),
-    row(3, "view", "terminal and web front ends over report"),
+    row(3, "view", "the screen of a terminal over a running analysis"),
     row(3, "experiment", "experiment files and papers in; results as text, JSON, CSV out"),
     row(4, "lab", "experiments on the model: workloads, topologies, runs, figures"),
     row(4, "live", "experiments on this kernel: protocols, layers, their cost"),
     row(5, "claims", "the papers' claims judged by runs"),
-    row(5, "program", "what both programs share: errors, messages, files read and written"),
+    row(5, "program", "what the programs share: errors, messages, files read and written"),
     row(6, "cli", "the program sockscope"),
     row(6, "lab-cli", "the program sockscope-lab"),
+    row(6, "view-cli", "the program sockscope-view"),
     row(6, "python", "the Python package"),
 ];
 

@@ -11,6 +11,7 @@ use sockscope_probe::{Fix, Force, RunAs, Sides};
 use sockscope_program::failure::Failure;
 use sockscope_program::pick::{PickArgs, Ports, address, ports, process};
 use sockscope_program::suggest::did_you_mean;
+use sockscope_program::times::{seconds, some_time};
 use sockscope_report::Filter;
 
 use crate::user;
@@ -52,6 +53,9 @@ pub enum Command {
     Demo(Demo),
     /// Set a socket option on an unchanged command from outside, and show what that changes.
     Try(Try),
+    /// Show which connections wait now, the one that waited longest first.
+    #[command(disable_help_flag = true)]
+    Top(HandedOver),
     /// Run the experiments of classic papers on the model and check their claims.
     #[command(disable_help_flag = true)]
     Lab(HandedOver),
@@ -605,27 +609,6 @@ fn flow(text: &str) -> Result<u32, String> {
     text.parse().map_err(|_| "a flow has a number, as in the report: 2".to_owned())
 }
 
-/// Seconds, or with a unit: 5, 0.5, 5s, 500ms, 2m, 1h.
-fn seconds(text: &str) -> Result<Duration, String> {
-    const UNITS: [(&str, f64); 4] = [("ms", 1e-3), ("s", 1.0), ("m", 60.0), ("h", 3600.0)];
-    let unit = UNITS.iter().find_map(|(unit, each)| Some((text.strip_suffix(unit)?, each)));
-    let (number, each) = unit.unwrap_or((text, &1.0));
-    let number: f64 = number.parse().map_err(|_| {
-        format!("{text} is not a time: give seconds, as 5 or 0.5, or 500ms, 5s, 2m, 1h")
-    })?;
-    let seconds = number * each;
-    Duration::try_from_secs_f64(seconds)
-        .map_err(|_| format!("{text} seconds cannot be waited: give a positive number, as 0.5"))
-}
-
-/// A time in which something can be recorded.
-fn some_time(text: &str) -> Result<Duration, String> {
-    match seconds(text)? {
-        Duration::ZERO => Err(format!("in {text} seconds nothing is recorded: give more, as 0.5")),
-        time => Ok(time),
-    }
-}
-
 /// Bytes, as 4096, 64K or 1G.
 fn size(text: &str) -> Result<u64, String> {
     let wrong = || format!("{text} is not a size: give bytes, or a number with K, M or G, as 64M");
@@ -839,10 +822,12 @@ mod tests {
             &["call", ""],
             &[],
         ] {
-            for name in ["lab", "vmtp"] {
+            for name in ["lab", "top", "vmtp"] {
                 let parsed =
                     Arguments::try_parse_from([&["sockscope", name], words].concat()).unwrap();
-                let (Command::Lab(rest) | Command::Vmtp(rest)) = parsed.command else {
+                let (Command::Lab(rest) | Command::Top(rest) | Command::Vmtp(rest)) =
+                    parsed.command
+                else {
                     panic!("{name} is not handed over")
                 };
                 assert_eq!(rest.arguments, words);

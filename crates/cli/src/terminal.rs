@@ -1,10 +1,10 @@
 //! What the terminal can show.
 
-use std::env;
 use std::io::IsTerminal;
 use std::path::Path;
 
 use rustix::termios::tcgetwinsize;
+use sockscope_program::user_terminal::{asked_width, is_utf8, takes_color};
 use sockscope_report::{Charset, Options};
 
 use crate::args::ColorArg;
@@ -62,22 +62,4 @@ pub fn options(target: Target, color: ColorArg) -> Options {
 /// Columns of the target; those of an ordinary terminal where nothing says how many there are.
 pub fn width(target: Target) -> usize {
     asked_width().or_else(|| target.width()).unwrap_or(WIDTH)
-}
-
-/// Whether the user and the terminal want colours (<https://no-color.org>, terminfo(5)).
-fn takes_color() -> bool {
-    let no_color = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-    !no_color && env::var_os("TERM").is_none_or(|term| term != "dumb")
-}
-
-/// What `COLUMNS` says, where somebody exported it.
-fn asked_width() -> Option<usize> {
-    env::var("COLUMNS").ok()?.parse().ok().filter(|columns| *columns > 0)
-}
-
-fn is_utf8() -> bool {
-    let locale = ["LC_ALL", "LC_CTYPE", "LANG"]
-        .iter()
-        .find_map(|name| env::var(name).ok().filter(|value| !value.is_empty()));
-    locale.is_none_or(|name| name.to_ascii_lowercase().replace('-', "").contains("utf8"))
 }

@@ -22,4 +22,6 @@ pub mod pick;
 pub mod recorded;
 pub mod signals;
 pub mod suggest;
+pub mod times;
 pub mod usage_error;
+pub mod user_terminal;

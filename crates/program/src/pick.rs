@@ -73,7 +73,7 @@ impl Ports {
 ///
 /// # Errors
 ///
-/// What a port is, where it is none.
+/// The form of a port.
 pub fn ports(text: &str) -> Result<Ports, String> {
     let number = |text: &str| text.parse().ok().filter(|port: &u16| *port > 0);
     let (first, last) = text.split_once('-').unwrap_or((text, text));

@@ -43,7 +43,9 @@ pub use csv_requests::CsvRequests;
 pub use filter::{Filter, FilterError};
 pub use fix_to_try::{FixToTry, findings_by_cost, fix_to_try};
 pub use json::Json;
+pub use order::place_name;
 pub use show::{ShowOptions, show, show_tcpdump};
+pub use text::bar::{BarPart, ledger_bar};
 pub use text::{Text, write_labelled, write_verdict};
 pub use times::WallClock;
 

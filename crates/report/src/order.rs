@@ -137,7 +137,7 @@ pub(crate) fn verdict<'a>(report: &Report<'a>) -> (Vec<FindingTotal<'a>>, Option
 }
 
 /// The name of a place in texts: of datagrams no TCP has them.
-pub(crate) fn place_name(name: &'static str, is_udp: bool) -> &'static str {
+pub fn place_name(name: &'static str, is_udp: bool) -> &'static str {
     match name {
         "tcp_output" if is_udp => "udp_output",
         "tcp_input" if is_udp => "udp_input",

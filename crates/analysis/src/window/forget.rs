@@ -11,7 +11,8 @@ impl Kept {
     /// Drops the records before `at_ns` of bytes that were read by then, and takes them from the tally; whether the
     /// connection stays.
     ///
-    /// The last segment at each point stays too: it has the hold of the bytes behind it and the last acknowledgment.
+    /// The last segment at each point stays too: it has the hold of the bytes behind it and the last acknowledgment. So
+    /// do the last write of a request that was not answered, and its read.
     pub fn forget_before(&mut self, at_ns: u64, tally: &mut Tally) -> bool {
         self.sort();
         let is_over = self.store.connection.closed_ns.is_some_and(|closed_ns| closed_ns < at_ns);
@@ -30,12 +31,16 @@ impl Kept {
             self.floors[index] =
                 floor(&self.store, direction, at_ns, reads).max(self.floors[index]);
         }
+        let unanswered = self.unanswered().map(|(asker, _)| asker);
         let mut dropped = 0;
         for (flow, floor) in self.store.flows.iter_mut().zip(self.floors) {
             for (point, (passes, count)) in
                 Point::ALL.into_iter().zip(flow.passages.iter_mut().zip(&mut tally.points))
             {
-                let read = forget_passages(point, passes, at_ns, floor);
+                let is_of_request = matches!(point, Point::SendEnqueue | Point::ReceiveDequeue)
+                    && unanswered.is_some_and(|asker| flow.id.direction() == asker);
+                let is_of_segment = (1..6).contains(&point.index());
+                let read = forget_passages(passes, at_ns, floor, is_of_request || is_of_segment);
                 *count = count.saturating_sub(read);
                 dropped += read;
             }
@@ -89,9 +94,8 @@ fn before(passes: &[Passage], at_ns: u64) -> &[Passage] {
     &passes[..passes.partition_point(|pass| pass.at_ns < at_ns)]
 }
 
-/// Drops passages before `at_ns` that end by `floor`, but for the last segment; their number.
-fn forget_passages(point: Point, passes: &mut Vec<Passage>, at_ns: u64, floor: u64) -> u64 {
-    let keeps_last = (1..6).contains(&point.index());
+/// Drops passages before `at_ns` that end by `floor`, all or all but the last one; their number.
+fn forget_passages(passes: &mut Vec<Passage>, at_ns: u64, floor: u64, keeps_last: bool) -> u64 {
     let old = before(passes, at_ns).len();
     let mut kept = 0;
     for index in 0..old {

@@ -1,6 +1,6 @@
 //! One connection of a window: its records, and the results of its last analysis.
 
-use sockscope_record::{Connection, ConnectionId, Direction, Point, Record, tcp_flags};
+use sockscope_record::{Connection, ConnectionId, Direction, Point, Record, Side, tcp_flags};
 
 use crate::assembly::{One, undescribed};
 use crate::findings::{Delay, Opening};
@@ -35,6 +35,7 @@ struct Found {
     findings: Vec<Finding>,
     delays: Vec<Delay>,
     opening: Option<Opening>,
+    asked_by: Option<Side>,
 }
 
 impl Kept {
@@ -105,14 +106,28 @@ impl Kept {
         self.is_changed || !is_done || (openings_changed && self.has_syn())
     }
 
-    /// No byte is unread, and none passed in the window.
+    /// Direction of the last request and the time of its last write, while nothing was written after it.
+    pub fn unanswered(&self) -> Option<(Direction, u64)> {
+        let written_ns = |direction: Direction| {
+            let writes = self.store.flow(direction).at(Point::SendEnqueue).iter();
+            writes.rev().find(|pass| pass.len > 0).map(|pass| pass.at_ns)
+        };
+        let asker = self.found.asked_by?.sends();
+        let asked_ns = written_ns(asker)?;
+        let is_last = written_ns(asker.reverse()).is_none_or(|answered_ns| answered_ns < asked_ns);
+        is_last.then_some((asker, asked_ns))
+    }
+
+    /// No byte is unread, no request waits, and nothing passed in the window.
     fn is_quiet(&self) -> bool {
         let since_ns = self.store.window.map_or(0, |window| window.since_ns);
-        self.store.flows.iter().zip(self.floors).all(|(flow, floor)| {
-            let mut passes = flow.passages.iter().flatten();
-            passes.all(|pass| pass.end() <= floor && pass.at_ns < since_ns)
-                && flow.events.iter().all(|event| event.at_ns < since_ns)
-        })
+        let waits = self.store.connection.closed_ns.is_none() && self.unanswered().is_some();
+        !waits
+            && self.store.flows.iter().zip(self.floors).all(|(flow, floor)| {
+                let mut passes = flow.passages.iter().flatten();
+                passes.all(|pass| pass.end() <= floor && pass.at_ns < since_ns)
+                    && flow.events.iter().all(|event| event.at_ns < since_ns)
+            })
     }
 
     fn has_syn(&self) -> bool {
@@ -132,6 +147,7 @@ impl Kept {
             findings: one.analysis.findings.clone(),
             delays: one.delays.clone(),
             opening: one.opening,
+            asked_by: one.analysis.requests.asked_by,
         };
         one
     }

@@ -1,3 +1,5 @@
+//! Windows over small traces, and over random streams.
+
 use proptest::prelude::*;
 use sockscope_record::{Connection, ConnectionId, Point, Record};
 
@@ -113,6 +115,24 @@ fn an_open_request_is_as_old_as_its_trace() {
 }
 
 #[test]
+fn a_request_waits_for_its_answer_in_each_slice() {
+    let mut window = window("10ms 1-7 +50 thread=7 | 11ms 8 +50 thread=8");
+    let mut waited_ms = |since_ms: u64, now_ms: u64| {
+        let one = slice(&mut window, since_ms * MS, now_ms * MS);
+        let request = one.requests.list.first().expect("it is asked");
+        (request.end, (request.ended_ns - request.asked_ns) / MS)
+    };
+    assert_eq!(waited_ms(0, 1_010), (RequestEnd::Open, 1_000));
+    assert_eq!(waited_ms(1_010, 2_010), (RequestEnd::Open, 2_000));
+    assert_eq!(waited_ms(2_010, 3_010), (RequestEnd::Open, 3_000));
+    window.push(&records("3300ms <1-7 +90 thread=8 | 3301ms <8 +90 thread=7"));
+    let one = slice(&mut window, 3_010 * MS, 4_000 * MS);
+    let request = &one.requests.list[0];
+    assert_eq!((request.end, request.ended_ns / MS), (RequestEnd::Answered, 3_301));
+    assert_eq!(slice(&mut window, 4_000 * MS, 5_000 * MS).requests.list.len(), 0);
+}
+
+#[test]
 fn the_memory_is_that_of_the_window() {
     let mut window = Window::new();
     window.connection(connection(1));
@@ -138,8 +158,8 @@ fn first_difference(one: &Analysis, other: &Analysis) -> Option<(String, String)
     }
     let [one, other] = [one, other].map(|analysis| format!("{analysis:#?}"));
     let mut lines = one.lines().zip(other.lines());
-    let differ = lines.find(|(one, other)| one != other);
-    differ.map(|(one, other)| (one.to_owned(), other.to_owned())).or_else(|| Some((one, other)))
+    let differ = lines.find(|(one, other)| one != other).unwrap_or((&one, &other));
+    Some((differ.0.to_owned(), differ.1.to_owned()))
 }
 
 /// The records of a call at the positions of the `number`th one.

@@ -37,6 +37,32 @@ pub(crate) fn of_ledger(ledger: &Ledger, is_udp: bool) -> Vec<Part> {
     shared_out(parts.map(|(part, ns)| (place_name(part.name(), is_udp), look(part), ns)).collect())
 }
 
+/// A part of a ledger's bar: the letter and the colour of its place, and its columns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BarPart {
+    /// Of the place; `+` of all places below 1 %.
+    pub letter: char,
+    /// Of the place.
+    pub tone: Tone,
+    /// Columns, at least one.
+    pub columns: usize,
+}
+
+/// The bar of a ledger in so many columns, in path order; empty for one that covers no time.
+pub fn ledger_bar(ledger: &Ledger, is_udp: bool, width: usize) -> Vec<BarPart> {
+    cells(&of_ledger(ledger, is_udp), width).collect()
+}
+
+/// Room for one column each first: each line of the legend has one in the bar.
+fn cells(parts: &[Part], width: usize) -> impl Iterator<Item = BarPart> + '_ {
+    let weights: Vec<u64> = parts.iter().map(|part| part.ns).collect();
+    let columns = apportion(&weights, width.saturating_sub(parts.len()) as u64);
+    parts.iter().zip(columns).map(|(part, columns)| {
+        let (letter, tone, _) = part.look;
+        BarPart { letter, tone, columns: columns as usize + 1 }
+    })
+}
+
 /// The ledger as a bar with its legend.
 pub(crate) fn write_ledger(ledger: &Ledger, is_udp: bool, page: &mut Page<'_>) -> io::Result<()> {
     let parts = of_ledger(ledger, is_udp);
@@ -106,16 +132,9 @@ fn shared_out(parts: Vec<(&'static str, Look, u64)>) -> Vec<Part> {
 /// The bar alone, `width` columns; a line of `?` when no time is covered.
 pub(crate) fn bar(parts: &[Part], width: usize, page: &Page<'_>) -> String {
     let (open, close) = page.style.glyphs().bar;
-    let inside = (width - 2) as u64;
-    // Room for one cell each first: each line of the legend has a cell in the bar.
-    let weights: Vec<u64> = parts.iter().map(|part| part.ns).collect();
-    let ones = parts.len() as u64;
-    let cells = apportion(&weights, inside.saturating_sub(ones));
     let mut text = String::new();
-    for (part, cells) in parts.iter().zip(cells) {
-        let (letter, tone, _) = part.look;
-        let run = letter.to_string().repeat(cells as usize + 1);
-        text.push_str(&page.style.paint(&run, tone));
+    for BarPart { letter, tone, columns } in cells(parts, width - 2) {
+        text.push_str(&page.style.paint(&letter.to_string().repeat(columns), tone));
     }
     if parts.is_empty() {
         text = "?".repeat(width - 2);

@@ -1,0 +1,101 @@
+//! The command line.
+
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use sockscope_program::pick::PickArgs;
+use sockscope_program::times::some_time;
+
+/// Views of running connections: the command `sockscope top`.
+#[derive(Debug, Parser)]
+#[command(name = "sockscope-view", version, max_term_width = 100, disable_help_subcommand = true)]
+pub struct Arguments {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Show which connections wait now, the one that waited longest first. Without a pick: all connections of this host.
+    #[command(after_help = TOP_EXAMPLES)]
+    Top(Top),
+}
+
+const TOP_EXAMPLES: &str = "\
+Examples:
+  sockscope top --port 6379
+  sockscope top --comm nginx --once
+  sockscope top --port 443 --json --duration 1m > waits.jsonl";
+
+/// `sockscope top`.
+#[derive(Debug, Args)]
+pub struct Top {
+    #[command(flatten)]
+    pub pick: PickArgs,
+    /// Print the list once, as text, after the time of --span
+    #[arg(long, conflicts_with = "json")]
+    pub once: bool,
+    /// Print one line of JSON at each refresh
+    #[arg(long)]
+    pub json: bool,
+    /// Time between two refreshes: seconds, or 200ms, 5s, 2m
+    #[arg(long, value_name = "TIME", value_parser = refresh, default_value = "1s")]
+    pub interval: Duration,
+    /// Time that the figures are of, up to now: a multiple of the interval
+    #[arg(long, value_name = "TIME", value_parser = some_time, default_value = "5s")]
+    pub span: Duration,
+    /// End after this time
+    #[arg(long, value_name = "TIME", value_parser = some_time)]
+    pub duration: Option<Duration>,
+    /// When text has colours
+    #[arg(long, value_enum, value_name = "WHEN", default_value_t)]
+    pub color: ColorArg,
+}
+
+/// When text has colours.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum ColorArg {
+    /// On a terminal, unless NO_COLOR is set or TERM is dumb
+    #[default]
+    Auto,
+    /// Always
+    Always,
+    /// Never
+    Never,
+}
+
+fn refresh(text: &str) -> Result<Duration, String> {
+    let time = some_time(text)?;
+    match time < SHORTEST {
+        true => Err(format!("{text} is too short: a refresh takes 100ms or more")),
+        false => Ok(time),
+    }
+}
+
+const SHORTEST: Duration = Duration::from_millis(100);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn top(words: &[&str]) -> Result<Top, String> {
+        let all = [&["sockscope-view", "top"], words].concat();
+        let parsed = Arguments::try_parse_from(all).map_err(|error| error.to_string())?;
+        let Command::Top(top) = parsed.command;
+        Ok(top)
+    }
+
+    #[test]
+    fn times_are_of_seconds_and_refreshes_not_too_short() {
+        let given = top(&["--interval", "0.5", "--span", "2s"]).unwrap();
+        assert_eq!((given.interval.as_millis(), given.span.as_millis()), (500, 2_000));
+        assert!(top(&["--interval", "50ms"]).unwrap_err().contains("takes 100ms or more"));
+    }
+
+    #[test]
+    fn one_form_of_output_at_a_time() {
+        assert!(top(&["--once", "--json"]).is_err());
+    }
+}

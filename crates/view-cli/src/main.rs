@@ -1,0 +1,27 @@
+//! The program `sockscope-view`: views of running connections.
+//!
+//! `sockscope top` starts it with its arguments. Results go to standard output, messages to standard error. Exit
+//! status: 0 done, 2 an error, which one line names.
+
+// It panics on a write error: use `stderr!`.
+#![deny(clippy::print_stderr)]
+
+mod args;
+mod keys;
+mod recorder;
+mod top;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use sockscope_program::outcome::{self, Outcome};
+use sockscope_program::usage_error;
+
+use args::{Arguments, Command};
+
+fn main() -> ExitCode {
+    let arguments = Arguments::try_parse().map_err(|error| usage_error::failure(&error));
+    outcome::exit_code(arguments.and_then(|arguments| match arguments.command {
+        Command::Top(top) => top::top(&top).map(|()| Outcome::Done),
+    }))
+}

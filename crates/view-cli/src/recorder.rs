@@ -1,0 +1,131 @@
+//! A recorder in a thread of its own: what is done with its records never delays it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use sockscope_probe::{Error, Options, Pick, Priority, Recorder, Sink};
+use sockscope_program::failure::Failure;
+use sockscope_record::{Connection, Record};
+
+/// Messages that wait at most. While there are as many the recorder waits, and then misses records, which it counts.
+const MESSAGES_MAX: usize = 4_096;
+/// For taking what is left at the end.
+const DRAIN_DEADLINE: Duration = Duration::from_secs(1);
+
+/// From the recorder.
+pub enum Message {
+    Records(Vec<Record>),
+    Connection(Connection),
+}
+
+/// The thread of a recorder.
+pub struct Recording {
+    messages: Receiver<Message>,
+    missed: Arc<AtomicU64>,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<Result<(), Error>>>,
+}
+
+struct Sender(SyncSender<Message>);
+
+impl Sender {
+    fn send(&self, message: Message) -> Result<(), String> {
+        self.0.send(message).map_err(|_| "nobody takes the records".to_owned())
+    }
+}
+
+impl Sink for Sender {
+    fn records(&mut self, records: &[Record]) -> Result<(), String> {
+        self.send(Message::Records(records.to_vec()))
+    }
+
+    fn connection(&mut self, connection: &Connection) -> Result<(), String> {
+        self.send(Message::Connection(connection.clone()))
+    }
+}
+
+impl Recording {
+    /// Starts it; from its return on, all that was picked is recorded.
+    ///
+    /// # Errors
+    ///
+    /// When the probes cannot be attached.
+    pub fn start(pick: Pick) -> Result<Self, Failure> {
+        let (sender, messages) = sync_channel(MESSAGES_MAX);
+        let (started, is_started) = sync_channel(1);
+        let (missed, stop) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
+        let (counted, stopped) = (Arc::clone(&missed), Arc::clone(&stop));
+        let thread = std::thread::Builder::new().name("recorder".to_owned());
+        let thread = thread.spawn(move || {
+            let _priority = Priority::raise();
+            let mut sink = Sender(sender);
+            let mut recorder = match Recorder::start(&pick, Options::default()) {
+                Ok(recorder) => recorder,
+                Err(error) => {
+                    let _ = started.send(Err(error));
+                    return Ok(());
+                }
+            };
+            let _ = started.send(Ok(()));
+            while !stopped.load(Ordering::Relaxed) {
+                recorder.step(&mut sink)?;
+                counted.store(recorder.missed().total(), Ordering::Relaxed);
+            }
+            recorder.finish(&mut sink, DRAIN_DEADLINE).map(drop)
+        })?;
+        match is_started.recv() {
+            Ok(Ok(())) => Ok(Self { messages, missed, stop, thread: Some(thread) }),
+            Ok(Err(error)) => Err(error.into()),
+            Err(_) => Err(Failure::new("the recorder ended before it began")),
+        }
+    }
+
+    /// Hands over what there is, and waits for it up to `wait`.
+    ///
+    /// # Errors
+    ///
+    /// When the recorder ended.
+    pub fn take(&mut self, wait: Duration, mut each: impl FnMut(Message)) -> Result<(), Failure> {
+        match self.messages.recv_timeout(wait) {
+            Ok(message) => each(message),
+            Err(std::sync::mpsc::RecvTimeoutError::Timeout) => return Ok(()),
+            Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => return self.ended(),
+        }
+        loop {
+            match self.messages.try_recv() {
+                Ok(message) => each(message),
+                Err(TryRecvError::Empty) => return Ok(()),
+                Err(TryRecvError::Disconnected) => return self.ended(),
+            }
+        }
+    }
+
+    fn ended(&mut self) -> Result<(), Failure> {
+        let ended = self.thread.take().map(JoinHandle::join);
+        match ended {
+            Some(Ok(Err(error))) => Err(error.into()),
+            _ => Err(Failure::new("the recorder ended")),
+        }
+    }
+
+    /// Records that were missed since the start.
+    pub fn missed(&self) -> u64 {
+        self.missed.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Recording {
+    /// Detaches the probes.
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        let Some(thread) = self.thread.take() else { return };
+        // It may wait for room.
+        while !thread.is_finished() {
+            let _ = self.messages.recv_timeout(Duration::from_millis(10));
+        }
+        let _ = thread.join();
+    }
+}

@@ -1,0 +1,189 @@
+//! The connections with their last seconds.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, VecDeque};
+
+use sockscope_analysis::{
+    Analysis, ConnectionAnalysis, ConnectionStore, Finding, FindingId, Ledger, TraceFacts, Window,
+};
+use sockscope_record::{Connection, ConnectionId, Direction, Record, Side, Stage};
+
+use super::row::{Row, RowFinding, hold, oldest_ns, resident, waited_ns};
+
+const DIRECTIONS: [Direction; 2] = [Direction::FromClient, Direction::FromServer];
+
+/// Connections that are recorded, and what they waited for in the last seconds.
+///
+/// Each [`refresh`](Self::refresh) analyses the records since the last one; a figure of a row is the sum over several
+/// refreshes. So each record is analysed once, and the memory is that of the time between two refreshes and of the
+/// bytes in socket buffers.
+#[derive(Debug)]
+pub struct Board {
+    window: Window,
+    histories: BTreeMap<ConnectionId, History>,
+    /// Refreshes over which a row sums up.
+    slices: usize,
+    refreshed_ns: Option<u64>,
+    rows: Vec<Row>,
+}
+
+/// The last seconds of one connection.
+#[derive(Debug, Default)]
+struct History {
+    slices: VecDeque<Slice>,
+}
+
+/// One connection between two refreshes.
+#[derive(Debug, Default)]
+struct Slice {
+    ledgers: [Ledger; 2],
+    findings: Vec<Found>,
+}
+
+/// A finding of a slice.
+#[derive(Debug)]
+struct Found {
+    id: FindingId,
+    cost_ns: u64,
+    side: Side,
+    summary: String,
+}
+
+impl Board {
+    /// Rows sum up so many refreshes, at least one.
+    pub fn new(slices: usize) -> Self {
+        Self {
+            window: Window::new(),
+            histories: BTreeMap::new(),
+            slices: slices.max(1),
+            refreshed_ns: None,
+            rows: Vec::new(),
+        }
+    }
+
+    /// Takes the next records, nearly in time order.
+    pub fn push(&mut self, records: &[Record]) {
+        self.window.push(records);
+    }
+
+    /// Takes the description of a connection; the last one for an id counts.
+    pub fn connection(&mut self, connection: Connection) {
+        self.window.connection(connection);
+    }
+
+    /// Records in memory.
+    pub fn records(&self) -> usize {
+        self.window.records()
+    }
+
+    /// Analyses the records since the last refresh, up to `until_ns`, on their clock. `now_ns` is the time now: later by
+    /// the time that a recorder takes to hand a record over. The ages of bytes are as of now.
+    pub fn refresh(&mut self, facts: TraceFacts, until_ns: u64, now_ns: u64) {
+        if let Some(refreshed_ns) = self.refreshed_ns {
+            self.window.forget_before(refreshed_ns);
+        }
+        self.refreshed_ns = Some(until_ns);
+        let analysis = self.window.refresh(facts, Some(until_ns));
+        for history in self.histories.values_mut() {
+            history.slices.push_front(Slice::default());
+        }
+        for one in &analysis.connections {
+            let history = self.histories.entry(one.connection.id).or_default();
+            if history.slices.is_empty() {
+                history.slices.push_front(Slice::default());
+            }
+            history.slices[0] = Slice::of(one);
+        }
+        let (slices, window) = (self.slices, &self.window);
+        self.histories.retain(|id, history| {
+            history.slices.truncate(slices);
+            window.store(*id).is_some()
+        });
+        let analysis = self.window.analysis();
+        let connections = analysis.map_or(&[][..], |analysis| &analysis.connections);
+        let rows = connections.iter().filter_map(|one| {
+            let store = self.window.store(one.connection.id)?;
+            Some(self.histories.get(&one.connection.id)?.row(one, store, now_ns))
+        });
+        self.rows = rows.collect();
+    }
+
+    /// The connections as of the last refresh, by id.
+    pub fn rows(&self) -> &[Row] {
+        &self.rows
+    }
+
+    /// The analysis of the records between the last two refreshes; `None` before the first one.
+    pub fn analysis(&self) -> Option<&Analysis> {
+        self.window.analysis()
+    }
+}
+
+impl Slice {
+    fn of(one: &ConnectionAnalysis) -> Self {
+        let ledgers = DIRECTIONS.map(|direction| one.flows[direction as usize].ledger.clone());
+        Self { ledgers, findings: one.findings.iter().map(Found::of).collect() }
+    }
+}
+
+impl Found {
+    fn of(finding: &Finding) -> Self {
+        let Finding { id, cost_ns, side, ref summary, .. } = *finding;
+        Self { id, cost_ns, side, summary: summary.clone() }
+    }
+}
+
+impl History {
+    fn row(&self, one: &ConnectionAnalysis, store: &ConnectionStore, now_ns: u64) -> Row {
+        let ledgers = DIRECTIONS.map(|direction| self.ledger(direction));
+        let [client, server] = ledgers.each_ref().map(waited_ns);
+        let oldest = DIRECTIONS.map(|direction| oldest_ns(store, direction));
+        let is_server =
+            server > client || (server == client && oldest[0].is_none() && oldest[1].is_some());
+        let direction = DIRECTIONS[usize::from(is_server)];
+        let [client_ledger, server_ledger] = ledgers;
+        let send_queue_bytes = resident(one, direction, Stage::SendQueue);
+        Row {
+            connection: one.connection.clone(),
+            direction,
+            ledger: if is_server { server_ledger } else { client_ledger },
+            waited_ns: client.max(server),
+            send_queue_bytes,
+            receive_queue_bytes: resident(one, direction, Stage::ReceiveQueue),
+            oldest_ns: oldest[direction as usize].map(|at_ns| now_ns.saturating_sub(at_ns)),
+            hold: hold(store.flow(direction), send_queue_bytes),
+            findings: self.findings(),
+            closed_ns: one.connection.closed_ns.map(|at_ns| now_ns.saturating_sub(at_ns)),
+        }
+    }
+
+    fn ledger(&self, direction: Direction) -> Ledger {
+        let mut sum = Ledger::default();
+        for slice in &self.slices {
+            for (sum, ns) in sum.ns.iter_mut().zip(slice.ledgers[direction as usize].ns) {
+                *sum = sum.saturating_add(ns);
+            }
+        }
+        sum
+    }
+
+    fn findings(&self) -> Vec<RowFinding> {
+        let mut findings: Vec<RowFinding> = Vec::new();
+        for (age, slice) in self.slices.iter().enumerate() {
+            for found in &slice.findings {
+                match findings.iter_mut().find(|one| one.id == found.id && one.side == found.side) {
+                    Some(one) => one.cost_ns = one.cost_ns.saturating_add(found.cost_ns),
+                    None => findings.push(RowFinding {
+                        id: found.id,
+                        cost_ns: found.cost_ns,
+                        is_new: age == 0,
+                        side: found.side,
+                        summary: found.summary.clone(),
+                    }),
+                }
+            }
+        }
+        findings.sort_by_key(|one| (Reverse(one.cost_ns), one.id));
+        findings
+    }
+}
