@@ -51,7 +51,7 @@ impl Cut {
         {
             if self.keeps_state
                 && record.at_ns < *interval_ns.start()
-                && let Some(option) = state_option(record)
+                && let Some(option) = record.state_option()
             {
                 self.state.insert((record.flow, record.kind, option), *record);
             }
@@ -93,15 +93,6 @@ impl Cut {
             ..connection.clone()
         };
         (state, stays.map(cut).collect())
-    }
-}
-
-/// Whether the record is of a state that lasts until the next record of its kind; of options also which one.
-fn state_option(record: &Record) -> Option<u32> {
-    match record.kind {
-        Kind::SendWindow | Kind::TcpState | Kind::SocketBuffers => Some(0),
-        Kind::SocketOption => Some(record.extra),
-        _ => None,
     }
 }
 

@@ -55,6 +55,16 @@ impl Record {
         !is_late && !self.is_marked(marks::DERIVED)
     }
 
+    /// Of a state of one end that lasts until the next record of its kind: 0, or of an option its level and number.
+    /// `None` of other records.
+    pub fn state_option(&self) -> Option<u32> {
+        match self.kind {
+            Kind::SendWindow | Kind::TcpState | Kind::SocketBuffers => Some(0),
+            Kind::SocketOption => Some(self.extra),
+            _ => None,
+        }
+    }
+
     /// Whether all bits of `mark` are set.
     #[inline]
     pub fn is_marked(&self, mark: u8) -> bool {

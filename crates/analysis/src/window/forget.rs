@@ -135,17 +135,10 @@ fn forget_events(flow: &mut FlowStore, at_ns: u64, floor: u64) -> u64 {
 /// The state of an end that an event sets; `None` of one that sets none.
 fn state(event: &Record) -> Option<(Kind, u32)> {
     let of = match event.kind {
-        Kind::SocketOption => event.extra,
         Kind::Interface => event.code.into(),
         Kind::WriteCall | Kind::WriteReturn | Kind::ReadReturn => event.thread,
-        Kind::SynOptions
-        | Kind::TcpState
-        | Kind::SendWindow
-        | Kind::SocketBuffers
-        | Kind::StateChange
-        | Kind::Accept
-        | Kind::WindowScale => 0,
-        _ => return None,
+        Kind::SynOptions | Kind::StateChange | Kind::Accept | Kind::WindowScale => 0,
+        _ => event.state_option()?,
     };
     Some((event.kind, of))
 }
