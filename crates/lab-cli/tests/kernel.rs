@@ -5,19 +5,26 @@ mod schema;
 
 use std::io::Write;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use schema::Schema;
 use serde_json::Value;
+use sockscope_record::Kind;
 use sockscope_trace::{Bundle, Source};
+
+/// `lab run` on this kernel, a run of each case, disturbed or not.
+fn run_of(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sockscope-lab"));
+    command.args(["lab", "run"]).args(arguments);
+    command.args(["--on", "live", "--keep-disturbed", "--repetitions", "1", "--format", "json"]);
+    command
+}
 
 /// A run in JSON, whatever else the machine does; `None` where this process may not make namespaces, which counts the
 /// test as skipped.
 fn ran(test: &str, arguments: &[&str]) -> Option<Value> {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_sockscope-lab"));
-    command.args(["lab", "run"]).args(arguments);
-    command.args(["--on", "live", "--keep-disturbed", "--repetitions", "1", "--format", "json"]);
-    let output = command.output().expect("it starts");
+    let output = run_of(arguments).output().expect("it starts");
     let said = String::from_utf8_lossy(&output.stderr);
     if said.contains("cannot make a PID namespace") {
         let required = std::env::var("SOCKSCOPE_LIVE").is_ok_and(|wish| wish == "1");
@@ -108,6 +115,62 @@ fn root_the_stages_of_a_run_are_recorded() {
     assert_eq!((bundle.meta().source, bundle.meta().records > 0), (Source::Live, true));
     let queues = std::fs::read_to_string(folder.path().join("si-4c-figure-18-queues.svg"));
     assert!(queues.unwrap().contains("Figure 18, this kernel"));
+}
+
+/// Octets and times of the only connection of the bundle of `si-2a`: first and last record.
+fn connection(folder: &Path) -> (u64, [u64; 2]) {
+    let bundle = Bundle::open(folder.join("si-2a.sockscope")).unwrap();
+    assert_eq!(bundle.connections().len(), 1, "{:?}", bundle.connections());
+    let (mut reader, mut records) = (bundle.records().unwrap(), Vec::new());
+    while let Some(batch) = reader.next_batch().unwrap() {
+        records.extend_from_slice(batch);
+    }
+    let read = records.iter().filter(|record| record.kind == Kind::ReceiveDequeue);
+    let times = records.iter().map(|record| record.at_ns);
+    let ends = [times.clone().min().unwrap(), times.max().unwrap()];
+    (read.map(|record| u64::from(record.len)).sum(), ends)
+}
+
+/// A slow run of 50,000 octets, which is killed where the test ends early.
+struct Slow(Child);
+
+impl Slow {
+    fn start(output: &str) -> Self {
+        let slow = ["si-2a", "--set", "total_bytes=50000", "--set", "write_bytes=1000"];
+        let slow = [&slow[..], &["--set", "write_pause_ms=40", "-o", output]].concat();
+        let mut command = run_of(&slow);
+        Self(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts"))
+    }
+}
+
+impl Drop for Slow {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn root_two_runs_at_once_have_their_own_connection_each() {
+    let test = "root_two_runs_at_once_have_their_own_connection_each";
+    let fast = ["si-2a", "--set", "total_bytes=20000"];
+    if ran(test, &fast).is_none() {
+        return;
+    }
+    let folders = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    let [slow_in, fast_in] = folders.each_ref().map(|folder| folder.path().to_str().unwrap());
+    let mut slow = Slow::start(slow_in);
+    // The bundle begins with the recording.
+    while !folders[0].path().join("si-2a.sockscope").exists() {
+        assert!(slow.0.try_wait().unwrap().is_none(), "it ended without a bundle");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    ran(test, &[&fast[..], &["-o", fast_in]].concat()).expect("it ran before");
+    assert!(slow.0.wait().unwrap().success());
+    let [(of_slow, slow_ns), (of_fast, fast_ns)] =
+        folders.each_ref().map(|folder| connection(folder.path()));
+    assert_eq!((of_slow, of_fast), (50_000, 20_000));
+    assert!(fast_ns[0] < slow_ns[1] && slow_ns[0] < fast_ns[1], "{slow_ns:?} {fast_ns:?}");
 }
 
 /// An experiment with a client that writes what wrk once wrote, if SACK is off.

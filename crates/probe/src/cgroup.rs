@@ -4,12 +4,15 @@
 //! (flock(2)) shows that its recorder lives; the kernel releases the lock with the process. A process id would
 //! not do: it means nothing to a recorder in another process namespace.
 
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use rustix::fs::{Access, AtFlags, CWD, FlockOperation, accessat, flock};
@@ -19,7 +22,8 @@ use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, 
 use crate::capabilities::may_override;
 use crate::error::Error;
 
-/// Names of our groups: this, the recorder's process namespace, and its process id there.
+/// Names of our groups: this, the recorder's process namespace, and its process id there. A second group of the
+/// process has a number behind it.
 const PREFIX: &str = "sockscope-group-";
 /// Attempts to make a group: another start may take a fresh group for a stale one, and remove it.
 const ATTEMPTS: u32 = 100;
@@ -58,21 +62,41 @@ pub struct Cgroup {
 }
 
 impl Cgroup {
-    /// Creates the group `sockscope-group-NAMESPACE-PID`, after removing the groups of killed recorders.
+    /// Creates the group `sockscope-group-NAMESPACE-PID`, after removing the groups of killed recorders. Later groups
+    /// of the process are `sockscope-group-NAMESPACE-PID-NUMBER`.
     pub fn create() -> Result<Self, Error> {
+        static CREATED: AtomicU32 = AtomicU32::new(0);
         let root = Self::hierarchy()?;
         remove_stale(&root);
         let namespace = fs::metadata("/proc/self/ns/pid").map_or(0, |found| found.ino());
-        let path = root.join(format!("{PREFIX}{namespace}-{}", std::process::id()));
+        let mut name = format!("{PREFIX}{namespace}-{}", std::process::id());
+        let number = CREATED.fetch_add(1, Ordering::Relaxed);
+        if number > 0 {
+            name += &format!("-{number}");
+        }
+        let path = root.join(name);
         match make(&path) {
             Ok((lock, inode)) => Ok(Self { path, id: (inode, 1), _lock: lock }),
             Err(source) => Err(refused(&root, &path, source, may_override())),
         }
     }
 
-    /// The file to which a process writes its id to join.
-    pub(crate) fn procs(&self) -> PathBuf {
-        self.path.join("cgroup.procs")
+    /// The command will join the group before it begins, so that every socket that it makes belongs to the group.
+    ///
+    /// # Errors
+    /// When the list of the group's processes cannot be opened.
+    pub fn admit(&self, command: &mut Command) -> Result<(), Error> {
+        let path = self.path.join("cgroup.procs");
+        let joined = OpenOptions::new().write(true).open(&path);
+        let joined = joined.map_err(|source| Error::File { what: "cannot open", path, source })?;
+        let join = move || {
+            // "0" is the process that writes (`cgroup_procs_write()`), by the rights of the file's opener.
+            rustix::io::write(&joined, b"0").map(drop).map_err(io::Error::from)
+        };
+        // SAFETY: between fork and exec the closure makes one system call (write(2)), which takes no lock and no
+        // memory. The closure owns the descriptor, so that it stays.
+        unsafe { command.pre_exec(join) };
+        Ok(())
     }
 
     /// Its inode number and its depth below the root, as a filter of connections takes them.

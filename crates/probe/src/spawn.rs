@@ -1,7 +1,6 @@
 //! Starting the traced command inside its control group.
 
 use std::ffi::OsString;
-use std::fs::OpenOptions;
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
@@ -39,23 +38,15 @@ pub fn spawn(
     let [program, arguments @ ..] = command else {
         return Err(Error::Pick("no command given after --".to_owned()));
     };
-    let procs = group.procs();
-    let joined = OpenOptions::new().write(true).open(&procs);
-    let joined =
-        joined.map_err(|source| Error::File { what: "cannot open", path: procs, source })?;
     let mut start = Command::new(program);
     start.args(arguments).stdout(stdout);
     start.envs(run_as.iter().flat_map(|user| &user.environment).map(|(name, value)| (name, value)));
-    let identity = run_as.map(Identity::of);
-    let begin = move || {
-        // "0" is the process that writes (`cgroup_procs_write()`), by the rights of the file's opener.
-        rustix::io::write(&joined, b"0")?;
-        identity.as_ref().map_or(Ok(()), Identity::take)
-    };
-    // SAFETY: between fork and exec the closure makes only system calls (write(2), setgroups(2), setresgid(2),
-    // setresuid(2)), and none of them allocates or takes a lock. The closure owns the descriptor and the list of
-    // groups, so that both stay.
-    unsafe { start.pre_exec(begin) };
+    group.admit(&mut start)?;
+    if let Some(identity) = run_as.map(Identity::of) {
+        // SAFETY: between fork and exec the closure makes only system calls (setgroups(2), setresgid(2),
+        // setresuid(2)), and none of them allocates or takes a lock. The closure owns the list of groups.
+        unsafe { start.pre_exec(move || identity.take()) };
+    }
     start
         .spawn()
         .map_err(|source| Error::Spawn { command: program.to_string_lossy().into_owned(), source })

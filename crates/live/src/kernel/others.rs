@@ -9,16 +9,16 @@ use std::time::Instant;
 
 use sockscope_experiment::Parser;
 use sockscope_experiment::measurement::{Measure, Measurement};
-use sockscope_link::{Hosts, Side};
+use sockscope_link::Side;
 
-use super::children::{END, LOOK_EVERY, RUN, START, ended, errors, problem, terminate};
+use super::children::{END, LOOK_EVERY, RUN, START, Starter, ended, errors, problem, terminate};
 use super::error::KernelError;
 use super::programs::Programs;
 use crate::parse::{Parsed, parse};
 
 /// Runs the server, if there is one, and the client; numbers are those that the client wrote.
 pub(super) fn run(
-    hosts: &Hosts,
+    starter: Starter<'_>,
     programs: &Programs,
     parser: Parser,
 ) -> Result<Measurement, KernelError> {
@@ -29,10 +29,11 @@ pub(super) fn run(
             return Err(problem(format!("the program `{name}` is not on this machine")));
         }
     }
+    let hosts = starter.hosts;
     let before = hosts.traffic()?;
     let mut started = Vec::new();
     for server in &programs.servers {
-        let mut child = hosts.start(server.side, shell(&server.arguments[0], Stdio::null()))?;
+        let mut child = starter.start(server.side, shell(&server.arguments[0], Stdio::null()))?;
         let until = Instant::now() + START;
         while !hosts.is_served_at(server.side, server.port)? {
             if ended(&mut child)? || Instant::now() >= until {
@@ -42,7 +43,7 @@ pub(super) fn run(
         }
         started.push(child);
     }
-    let mut child = hosts.start(Side::Client, shell(client, Stdio::piped()))?;
+    let mut child = starter.start(Side::Client, shell(client, Stdio::piped()))?;
     let text = output(&mut child)?;
     let parsed = parse(parser, &text);
     let traffic = hosts.traffic()? - before;

@@ -11,7 +11,7 @@ use sockscope_link::{Bandwidth, Interval, LossModel, Reordering, Settings, Share
 /// Where the answering program is in every topology.
 const ADDRESS: &str = "198.18.0.2:7000";
 /// Ports of the answering program, and of the reader behind a pipeline.
-pub(super) const PORT: u16 = 7000;
+const PORT: u16 = 7000;
 const SINK_PORT: u16 = 7001;
 const SINK: &str = "198.18.0.1:7001";
 /// Parameters with a counterpart here, as they stand in files.
@@ -181,6 +181,11 @@ impl Programs {
             programs.beside_load(parameters);
         }
         Ok(programs)
+    }
+
+    /// The port at which the clients are answered; `None` where programs of others have no server.
+    pub(super) fn port(&self) -> Option<u16> {
+        self.servers.last().map(|server| server.port)
     }
 
     /// Each end has a CPU of its own where there are two, and the load is on that of one end.

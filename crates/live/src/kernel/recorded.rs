@@ -16,13 +16,12 @@ use sockscope_analysis::{
     Analysis, Analyzer, ConnectionStore, FlowCurves, Passage, Stores, TraceFacts,
 };
 use sockscope_experiment::measurement::{Measure, PacketTimes};
-use sockscope_probe::{Options, Pick, Priority, Recorder, Sink, Summary};
+use sockscope_probe::{Cgroup, Options, Pick, Priority, Recorder, Sink, Summary};
 use sockscope_record::{
     Connection, ConnectionId, Direction, Kind, Point, Record, Stage, tcp_flags,
 };
 use sockscope_trace::{BundleWriter, Meta};
 
-use super::programs::PORT;
 use crate::collector::Collector;
 
 /// For taking what is left at the end.
@@ -78,19 +77,27 @@ impl Sink for Both {
     }
 }
 
-/// Does `work` while the sockets at the answering program's port are recorded.
+/// Does `work` while the sockets of its programs are recorded, those at `port` alone where it is given. They are those
+/// of the programs that `work` admits to the group: runs at the same time have the same addresses.
 ///
 /// # Errors
 ///
 /// What the recorder says, when it cannot record.
-pub(super) fn of<T>(trace: Option<&Trace>, work: impl FnOnce() -> T) -> io::Result<(Seen, T)> {
+pub(super) fn of<T>(
+    trace: Option<&Trace>,
+    port: Option<u16>,
+    work: impl FnOnce(&Cgroup) -> T,
+) -> io::Result<(Seen, T)> {
+    let group = Cgroup::create().map_err(io::Error::other)?;
+    let pick =
+        Pick { cgroup: Some(group.id()), ports: port.into_iter().collect(), ..Pick::default() };
     let is_over = AtomicBool::new(false);
     let (ready, is_ready) = mpsc::channel();
     thread::scope(|scope| {
-        let is_over = &is_over;
+        let (pick, is_over) = (&pick, &is_over);
         // Not on this thread: the programs would have the recorder's priority.
-        let recording = scope.spawn(move || record(trace, is_over, &ready));
-        let done = is_ready.recv().is_ok().then(work);
+        let recording = scope.spawn(move || record(pick, trace, is_over, &ready));
+        let done = is_ready.recv().is_ok().then(|| work(&group));
         is_over.store(true, Ordering::Release);
         let seen = recording.join().map_err(|_| io::Error::other("the recorder panicked"))??;
         let done = done.ok_or_else(|| io::Error::other("the recorder did not start"))?;
@@ -99,12 +106,12 @@ pub(super) fn of<T>(trace: Option<&Trace>, work: impl FnOnce() -> T) -> io::Resu
 }
 
 fn record(
+    pick: &Pick,
     trace: Option<&Trace>,
     is_over: &AtomicBool,
     ready: &mpsc::Sender<()>,
 ) -> io::Result<Seen> {
-    let pick = Pick { ports: vec![PORT], ..Pick::default() };
-    let mut recorder = Recorder::start(&pick, Options::default()).map_err(io::Error::other)?;
+    let mut recorder = Recorder::start(pick, Options::default()).map_err(io::Error::other)?;
     let begin = |trace: &Trace| {
         BundleWriter::create(&trace.dir, trace.meta.clone()).map_err(io::Error::other)
     };
@@ -145,9 +152,9 @@ impl Seen {
         Some(measures.into_iter().map(|(name, value)| Measure::new(name, value)).collect())
     }
 
-    /// The first connection of the run. One that was there before is of a program of others at the same port.
+    /// The first connection of the run.
     fn first(&self) -> Option<&ConnectionStore> {
-        self.stores.connections.iter().find(|store| !store.connection.preexisting)
+        self.stores.connections.first()
     }
 
     /// Times of single packets in the protocol.
@@ -374,16 +381,10 @@ mod tests {
 
     /// Two packets through all points, the second 1 ms behind the first, each 10 us from point to point.
     fn seen() -> Seen {
-        seen_beside(None)
-    }
-
-    /// The same, with another connection of the port before it.
-    fn seen_beside(other: Option<Connection>) -> Seen {
         let id = ConnectionId(2);
         let ends =
             ["198.18.0.1:5000", "198.18.0.2:7000"].map(|end| end.parse::<SocketAddr>().unwrap());
         let mut analyzer = Analyzer::new();
-        other.into_iter().for_each(|other| analyzer.connection(other));
         analyzer.connection(Connection::new(id, Protocol::Tcp, ends, 0));
         let mut records: Vec<Record> = (0..2_u64)
             .flat_map(|packet| {
@@ -419,17 +420,6 @@ mod tests {
         assert_eq!(of("send_socket_us"), None, "nothing is recorded before point 1");
         assert_eq!(of("last_in_burst_delay_us"), Some(10.0));
         assert_eq!(of("pushed_emptying_percent"), Some(100.0));
-    }
-
-    #[test]
-    fn a_connection_that_was_there_before_is_not_of_the_run() {
-        let ends = ["198.18.0.1:4000", "198.18.0.2:7000"].map(|end| end.parse().unwrap());
-        let new = Connection::new(ConnectionId(1), Protocol::Tcp, ends, 0);
-        let seen = seen_beside(Some(Connection { preexisting: true, ..new }));
-        let measures = seen.measures().expect("it has a connection");
-        let points = measures.iter().find(|it| it.name == "points_seen").unwrap();
-        assert_eq!(points.value(), Some(8.0));
-        assert_eq!(seen.packet_times().receiving_us, [10.0, 10.0]);
     }
 
     #[test]

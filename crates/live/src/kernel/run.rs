@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use sockscope_experiment::measurement::{Measure, Measurement, Phase};
-use sockscope_link::{HostTraffic, Hosts};
+use sockscope_link::HostTraffic;
 
-use super::children::{END, LOOK_EVERY, RUN, START, ended, errors, problem, terminate};
+use super::children::{END, LOOK_EVERY, RUN, START, Starter, ended, errors, problem, terminate};
 use super::error::KernelError;
 use super::network::with_hosts;
 use super::others;
@@ -28,8 +28,9 @@ pub(super) struct Run {
 }
 
 pub(super) fn run(programs: &Programs, laboratory: &Path) -> Result<Run, KernelError> {
-    let (measured, is_late) =
-        with_hosts(&programs.network, |hosts| on(hosts, programs, laboratory))?;
+    let (measured, is_late) = with_hosts(&programs.network, |hosts| {
+        on(Starter { hosts, group: None }, programs, laboratory)
+    })?;
     Ok(Run { measured: measured?, is_late })
 }
 
@@ -40,7 +41,9 @@ pub(super) fn record(
     trace: Option<&Trace>,
 ) -> Result<Seen, KernelError> {
     let (seen, _) = with_hosts(&programs.network, |hosts| {
-        let ran = recorded::of(trace, || on(hosts, programs, laboratory));
+        let ran = recorded::of(trace, programs.port(), |group| {
+            on(Starter { hosts, group: Some(group) }, programs, laboratory)
+        });
         let (seen, measured) = ran.map_err(|error| problem(error.to_string()))?;
         measured.map(|_| seen)
     })?;
@@ -54,16 +57,21 @@ struct Reports {
     traffic: HostTraffic,
 }
 
-fn on(hosts: &Hosts, programs: &Programs, laboratory: &Path) -> Result<Measurement, KernelError> {
+fn on(
+    starter: Starter<'_>,
+    programs: &Programs,
+    laboratory: &Path,
+) -> Result<Measurement, KernelError> {
+    let hosts = starter.hosts;
     for (name, value) in &programs.settings {
         hosts.set_ipv4(name, *value)?;
     }
     if let Kind::Others(parser) = programs.kind {
-        return others::run(hosts, programs, parser);
+        return others::run(starter, programs, parser);
     }
     let load = match &programs.load {
         Some((side, arguments)) => {
-            let load = hosts.start(*side, command(laboratory, arguments))?;
+            let load = starter.start(*side, command(laboratory, arguments))?;
             thread::sleep(LOAD_BEFORE);
             Some(load)
         }
@@ -72,7 +80,7 @@ fn on(hosts: &Hosts, programs: &Programs, laboratory: &Path) -> Result<Measureme
     let before = hosts.traffic()?;
     let mut servers = Vec::new();
     for server in &programs.servers {
-        let mut child = hosts.start(server.side, command(laboratory, &server.arguments))?;
+        let mut child = starter.start(server.side, command(laboratory, &server.arguments))?;
         let until = Instant::now() + START;
         while !hosts.is_served_at(server.side, server.port)? {
             if ended(&mut child)? || Instant::now() >= until {
@@ -89,7 +97,7 @@ fn on(hosts: &Hosts, programs: &Programs, laboratory: &Path) -> Result<Measureme
         // In a crowd each is on a host of its own.
         .map(|(at, arguments)| {
             let host = if hosts.clients() > 1 { at } else { 0 };
-            hosts.start_client(host, command(laboratory, arguments))
+            starter.start_client(host, command(laboratory, arguments))
         })
         .collect();
     let results = |children: Vec<Child>, name, patience| {
