@@ -33,7 +33,9 @@ use sockscope_experiment::papers::Claim;
 use sockscope_experiment::result::RunResult;
 
 pub use comparison::{Comparison, Shown, Verdict};
-pub use live::{JudgedClaim, LiveVerdict, judge, write_live_json, write_live_text};
+pub use live::{
+    Judged, JudgedClaim, JudgingRun, LiveVerdict, judge, write_live_json, write_live_text,
+};
 pub use registry::{check, check_results};
 pub use report::{write_json, write_text};
 

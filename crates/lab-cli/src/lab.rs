@@ -123,7 +123,9 @@ fn run_on_kernel(arguments: &LabRun) -> Result<(), Failure> {
     experiment.set_all(&arguments.set).map_err(|error| failure(&error))?;
     let runs = arguments.repetitions;
     let output = arguments.output.as_deref();
-    let results = on_kernel(&experiment, runs, arguments.keep_disturbed, output, &mut case_begins)?;
+    let keeps_disturbed = arguments.keep_disturbed;
+    let all = |_: &Case| true;
+    let results = on_kernel(&experiment, runs, keeps_disturbed, output, &all, &mut case_begins)?;
     if let Some(folder) = output {
         keep_results(folder, &results)?;
         for (case, path) in bundles(&results) {
@@ -148,6 +150,7 @@ fn on_kernel(
     runs: Option<u32>,
     keeps_disturbed: bool,
     traces: Option<&Path>,
+    is_wanted: &dyn Fn(&Case) -> bool,
     progress: &mut dyn FnMut(&str),
 ) -> Result<result::RunResult, Failure> {
     let laboratory = std::env::current_exe()
@@ -168,7 +171,8 @@ fn on_kernel(
     };
     let traces = traces.map(|folder| kernel::Traces { folder, meta: &meta, complete });
     let plan = kernel::Plan { laboratory: &laboratory, runs, rule, traces };
-    kernel::run(experiment, plan, progress).map_err(|error| Failure::new(error.to_string()))
+    kernel::run(experiment, plan, is_wanted, progress)
+        .map_err(|error| Failure::new(error.to_string()))
 }
 
 /// The trace bundles that a run on this kernel kept.
@@ -188,7 +192,9 @@ fn compare(arguments: &LabCompare) -> Result<(), Failure> {
     let runs = arguments.repetitions;
     let traces = arguments.output.as_ref().map(|folder| folder.join("live"));
     let traces = traces.as_deref();
-    let kernel = on_kernel(&experiment, runs, arguments.keep_disturbed, traces, &mut case_begins)?;
+    let keeps_disturbed = arguments.keep_disturbed;
+    let all = |_: &Case| true;
+    let kernel = on_kernel(&experiment, runs, keeps_disturbed, traces, &all, &mut case_begins)?;
     let mut progress = Progress::new();
     let model = run::run(&experiment, threads(), &mut |done, of| progress.show(done, of))
         .map_err(|error| failure(&error))?;
@@ -438,22 +444,24 @@ fn write_figure(path: &Path, svg: Result<String, impl Display>) -> Result<(), Fa
 /// What this machine says to the claims.
 fn check_live(arguments: &LabCheck) -> Result<Outcome, Failure> {
     let mut machine = String::new();
-    let judged = sockscope_claims::judge(arguments.paper.as_deref(), &mut |experiment| {
-        stderr!("sockscope: {}", experiment.id);
-        // Each experiment is run several times; a time averages the phases of timers where the model does.
-        let runs = Some(if experiment.repetitions > 1 { 2 } else { 1 });
-        let result = on_kernel(experiment, runs, arguments.keep_disturbed, None, &mut |_| {});
-        let result = result.map_err(|failure| failure.to_string())?;
-        machine = result.kernel.as_ref().map_or(String::new(), |kernel| kernel.machine.clone());
-        Ok(result)
-    });
+    let judged =
+        sockscope_claims::judge(arguments.paper.as_deref(), &mut |experiment, is_wanted| {
+            stderr!("sockscope: {}", experiment.id);
+            // Each experiment is run several times; a time averages the phases of timers where the model does.
+            let runs = Some(if experiment.repetitions > 1 { 2 } else { 1 });
+            let keeps_disturbed = arguments.keep_disturbed;
+            let result = on_kernel(experiment, runs, keeps_disturbed, None, is_wanted, &mut |_| {});
+            let result = result.map_err(|failure| failure.to_string())?;
+            machine = result.kernel.as_ref().map_or(String::new(), |kernel| kernel.machine.clone());
+            Ok(result)
+        });
     let judged = judged.map_err(|error| failure(&error))?;
     let write = match arguments.format {
         CheckFormat::Text => sockscope_claims::write_live_text,
         CheckFormat::Json => sockscope_claims::write_live_json,
     };
     write_to(Path::new("-"), |out| write(&judged, &machine, out))?;
-    let differs = judged.iter().any(sockscope_claims::JudgedClaim::is_surprise);
+    let differs = judged.claims.iter().any(sockscope_claims::JudgedClaim::is_surprise);
     Ok(if arguments.check && differs { Outcome::Found } else { Outcome::Done })
 }
 

@@ -10,9 +10,11 @@ mod rule;
 mod rules;
 mod write;
 
+use std::time::{Duration, Instant};
+
 use sockscope_experiment::papers::{Claim, Claims, Live, PAPERS, Where};
 use sockscope_experiment::result::RunResult;
-use sockscope_experiment::{Error, Experiment, Result, builtin_by_id};
+use sockscope_experiment::{Case, Error, Experiment, Result, builtin_by_id};
 use sockscope_record::named;
 
 pub use write::{write_live_json, write_live_text};
@@ -65,6 +67,26 @@ pub struct JudgedClaim {
     pub run: String,
 }
 
+/// Claims, and the runs that judged them.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Judged {
+    /// In the order of the register.
+    pub claims: Vec<JudgedClaim>,
+    /// In the order of their first claims.
+    pub runs: Vec<JudgingRun>,
+}
+
+/// A run of an experiment for its claims.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JudgingRun {
+    /// The command line of the run.
+    pub run: String,
+    /// How long all times took together.
+    pub took: Duration,
+    /// How often it was run.
+    pub times: usize,
+}
+
 impl JudgedClaim {
     /// What the register expects of a Linux of today.
     pub fn expected(&self) -> LiveVerdict {
@@ -82,17 +104,19 @@ impl JudgedClaim {
     }
 }
 
+/// Runs the cases of an experiment that are wanted, or says why it does not run.
+pub type RunCases<'a> =
+    dyn FnMut(&Experiment, &dyn Fn(&Case) -> bool) -> std::result::Result<RunResult, String> + 'a;
+
 /// Judges the claims of `paper`, or of all, that a kernel can show, in the order of the register. `results` runs an
-/// experiment, or says why it does not. Each experiment is run three times for all of its claims together, one after
+/// experiment, all cases that its second argument wants, or says why it does not. These are the cases that the rules of
+/// these claims read. Each experiment is run three times for all of its claims together, one after
 /// the other, so that the times of one are far apart. A reason ends the times of its experiment.
 ///
 /// # Errors
 ///
 /// When there is no such paper.
-pub fn judge(
-    paper: Option<&str>,
-    results: &mut dyn FnMut(&Experiment) -> std::result::Result<RunResult, String>,
-) -> Result<Vec<JudgedClaim>> {
+pub fn judge(paper: Option<&str>, results: &mut RunCases<'_>) -> Result<Judged> {
     if let Some(wanted) = paper.filter(|paper| !PAPERS.contains(paper)) {
         return Err(Error::NoSuchPaper { wanted: wanted.to_owned(), known: PAPERS.join(", ") });
     }
@@ -101,15 +125,21 @@ pub fn judge(
     let rule_of = |claim: &Claim| RULES.iter().find(|rule| rule.id == claim.id);
     let mut runs: Vec<Times> = Vec::new();
     for rule in for_kernel().filter_map(rule_of) {
-        if !runs.iter().any(|times| *times.run == *rule.run) {
-            runs.push(Times { run: rule.run, results: Vec::new(), problem: None });
+        match runs.iter_mut().find(|times| *times.run == *rule.run) {
+            Some(times) => times.rules.push(rule),
+            None => runs.push(Times::of(rule)),
         }
     }
     for _ in 0..TIMES {
         for times in runs.iter_mut().filter(|times| times.problem.is_none()) {
             let mut experiment = builtin_by_id(times.run.id)?;
             experiment.set_all(times.run.sets)?;
-            match results(&experiment) {
+            let began = Instant::now();
+            let rules = &times.rules;
+            let is_read = |case: &Case| rules.iter().any(|rule| rule.reads(case));
+            let outcome = results(&experiment, &is_read);
+            times.took += began.elapsed();
+            match outcome {
                 Ok(result) => times.results.push(result),
                 Err(why) => times.problem = Some(why),
             }
@@ -128,15 +158,30 @@ pub fn judge(
             None => unjudged(claim, "its experiment did not run".to_owned(), String::new()),
         }
     });
-    Ok(judged.collect())
+    let claims = judged.collect();
+    let runs = runs.into_iter().map(|times| JudgingRun {
+        run: times.run.command(),
+        took: times.took,
+        times: times.results.len() + usize::from(times.problem.is_some()),
+    });
+    Ok(Judged { claims, runs: runs.collect() })
 }
 
 /// All times of one run.
 struct Times {
     run: &'static Run,
+    rules: Vec<&'static Rule>,
     results: Vec<RunResult>,
     /// Why it does not run.
     problem: Option<String>,
+    took: Duration,
+}
+
+impl Times {
+    fn of(rule: &'static Rule) -> Self {
+        let (results, problem) = (Vec::new(), None);
+        Self { run: rule.run, rules: vec![rule], results, problem, took: Duration::ZERO }
+    }
 }
 
 fn unjudged(claim: &Claim, words: String, run: String) -> JudgedClaim {
@@ -152,6 +197,11 @@ fn unjudged(claim: &Claim, words: String, run: String) -> JudgedClaim {
 }
 
 impl Rule {
+    /// Whether its number is made of this case, maybe with others.
+    fn reads(&self, case: &Case) -> bool {
+        self.reading.cases().into_iter().any(|wanted| reading::is_case(case, wanted))
+    }
+
     fn judge(&self, claim: &Claim, results: &[RunResult]) -> JudgedClaim {
         let run = self.run.command();
         let mut values = Vec::new();
@@ -360,24 +410,44 @@ mod tests {
     #[test]
     fn each_run_is_made_some_times() {
         let mut asked = Vec::new();
-        let judged = judge(Some("layering"), &mut |experiment| {
+        let judged = judge(Some("layering"), &mut |experiment, _| {
             asked.push(experiment.id.clone());
             Ok(RunResult { experiment: experiment.clone(), cases: Vec::new(), kernel: None })
         });
-        assert!(judged.unwrap().iter().all(|one| one.verdict == LiveVerdict::NotJudged));
+        let judged = judged.unwrap();
+        assert!(judged.claims.iter().all(|one| one.verdict == LiveVerdict::NotJudged));
         let runs = asked.iter().collect::<BTreeSet<_>>().len();
         assert_eq!(asked.len(), TIMES * runs);
+        assert_eq!(judged.runs.iter().map(|run| run.times).collect::<Vec<_>>(), vec![TIMES; runs]);
         assert_eq!(asked[..runs], asked[runs..2 * runs], "one after the other");
+    }
+
+    #[test]
+    fn only_cases_that_a_rule_reads_are_run() {
+        let mut counts = std::collections::BTreeMap::new();
+        let judged = judge(Some("protocol-choice"), &mut |experiment, is_wanted| {
+            let cases = experiment.cases().unwrap();
+            let wanted: Vec<Case> = cases.iter().filter(|case| is_wanted(case)).cloned().collect();
+            counts.insert(experiment.id.clone(), (wanted.len(), cases.len()));
+            // A machine of its own is left out on a kernel: the first one stands for all.
+            let machine = |case: &&Case| case.value("machine") == cases[0].value("machine");
+            let bytes = |case: &Case| case.value("request_bytes").and_then(|it| it.as_integer());
+            let sizes: Vec<_> = wanted.iter().filter(machine).filter_map(bytes).collect();
+            assert!(experiment.id != "pc-3" || sizes == [8192, 16_384], "{sizes:?}");
+            Err("no right".to_owned())
+        });
+        assert!(judged.is_ok() && counts["pc-3"] == (6, 96), "{counts:?}");
+        assert_eq!(counts["pc-2"].0, counts["pc-2"].1, "a line is of all sizes");
     }
 
     #[test]
     fn a_run_that_fails_is_made_once_and_judges_nothing() {
         let mut asked = Vec::new();
-        let judged = judge(Some("layering"), &mut |experiment| {
+        let judged = judge(Some("layering"), &mut |experiment, _| {
             asked.push(experiment.id.clone());
             Err("no right".to_owned())
         });
-        let judged = judged.unwrap();
+        let judged = judged.unwrap().claims;
         assert!(
             judged.iter().all(|one| one.verdict == LiveVerdict::NotJudged && !one.is_surprise())
         );

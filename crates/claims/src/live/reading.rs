@@ -144,7 +144,6 @@ impl Reading {
     }
 
     /// Cases that it reads.
-    #[cfg(test)]
     pub(super) fn cases(&self) -> Vec<Wanted> {
         match self {
             Self::Value { of, .. } | Self::Share { of, .. } => vec![of],

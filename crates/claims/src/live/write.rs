@@ -1,11 +1,12 @@
 //! What a kernel says to the claims: schema `sockscope.claims-live/1`, and text for people.
 
 use std::io;
+use std::time::Duration;
 
 use serde::Serialize;
 use sockscope_experiment::result::wrapped;
 
-use super::{Interval, JudgedClaim, LiveVerdict};
+use super::{Interval, Judged, JudgedClaim, JudgingRun, LiveVerdict};
 
 /// Name and version of the form.
 const SCHEMA: &str = "sockscope.claims-live/1";
@@ -17,11 +18,8 @@ const WIDTH: usize = 100;
 /// # Errors
 ///
 /// When `out` fails.
-pub fn write_live_json(
-    judged: &[JudgedClaim],
-    machine: &str,
-    out: &mut dyn io::Write,
-) -> io::Result<()> {
+pub fn write_live_json(judged: &Judged, machine: &str, out: &mut dyn io::Write) -> io::Result<()> {
+    let Judged { claims: judged, runs } = judged;
     let claims = judged.iter().map(|one| ClaimView {
         id: &one.claim.id,
         verdict: one.verdict.name(),
@@ -36,22 +34,31 @@ pub fn write_live_json(
     let [holds, changed, gone, not_judged] = counts(judged);
     let surprises = judged.iter().filter(|one| one.is_surprise()).count();
     let summary = Summary { holds, changed, gone, not_judged, surprises };
-    let document =
-        Document { schema: SCHEMA, on: "live", machine, claims: claims.collect(), summary };
+    let runs = runs.iter().map(|one| RunView {
+        run: &one.run,
+        times: one.times,
+        seconds: one.took.as_secs_f64(),
+    });
+    let document = Document {
+        schema: SCHEMA,
+        on: "live",
+        machine,
+        claims: claims.collect(),
+        runs: runs.collect(),
+        summary,
+    };
     serde_json::to_writer_pretty(&mut *out, &document)?;
     out.write_all(b"\n")
 }
 
-/// Writes the outcome as text: for each claim its verdict, the number and the run, a summary last.
+/// Writes the outcome as text: for each claim its verdict, the number and the run, then how long each run took, a
+/// summary last.
 ///
 /// # Errors
 ///
 /// When `out` fails.
-pub fn write_live_text(
-    judged: &[JudgedClaim],
-    machine: &str,
-    out: &mut dyn io::Write,
-) -> io::Result<()> {
+pub fn write_live_text(judged: &Judged, machine: &str, out: &mut dyn io::Write) -> io::Result<()> {
+    let Judged { claims: judged, runs } = judged;
     let width = judged.iter().map(|one| one.claim.id.len()).max().unwrap_or(0);
     for one in judged {
         let id = &one.claim.id;
@@ -76,6 +83,7 @@ pub fn write_live_text(
             write_wrapped(&one.run, out)?;
         }
     }
+    write_runs(runs, out)?;
     let [holds, changed, gone, not_judged] = counts(judged);
     let surprises = judged.iter().filter(|one| one.is_surprise()).count();
     writeln!(
@@ -90,6 +98,18 @@ pub fn write_live_text(
         )?;
     }
     Ok(())
+}
+
+/// The longest first.
+fn write_runs(runs: &[JudgingRun], out: &mut dyn io::Write) -> io::Result<()> {
+    let all: Duration = runs.iter().map(|one| one.took).sum();
+    writeln!(out, "\n{:>9} {:>6}  run", "seconds", "times")?;
+    let mut sorted: Vec<&JudgingRun> = runs.iter().collect();
+    sorted.sort_by_key(|one| std::cmp::Reverse(one.took));
+    for JudgingRun { run, took, times } in sorted {
+        writeln!(out, "{:>9.1} {times:>6}  {run}", took.as_secs_f64())?;
+    }
+    writeln!(out, "{:>9.1}         all runs", all.as_secs_f64())
 }
 
 fn write_wrapped(text: &str, out: &mut dyn io::Write) -> io::Result<()> {
@@ -122,6 +142,8 @@ struct Document<'a> {
     /// The machine, in words.
     machine: &'a str,
     claims: Vec<ClaimView<'a>>,
+    /// Runs of experiments, in the order of their first claims.
+    runs: Vec<RunView<'a>>,
     summary: Summary,
 }
 
@@ -144,6 +166,17 @@ struct ClaimView<'a> {
     words: &'a str,
     /// The command line of the run; empty without one.
     run: &'a str,
+}
+
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct RunView<'a> {
+    /// The command line of the run.
+    run: &'a str,
+    /// How often it was run.
+    times: usize,
+    /// How long all times took together.
+    seconds: f64,
 }
 
 #[derive(Serialize)]
@@ -177,7 +210,8 @@ mod tests {
 
     #[test]
     fn both_forms_have_the_reason_of_what_is_not_judged() {
-        let judged = judge(None, &mut |_| Err("no right to make a namespace".to_owned())).unwrap();
+        let judged =
+            judge(None, &mut |_, _| Err("no right to make a namespace".to_owned())).unwrap();
         let (mut text, mut json) = (Vec::new(), Vec::new());
         write_live_text(&judged, "Linux 6.18", &mut text).unwrap();
         write_live_json(&judged, "Linux 6.18", &mut json).unwrap();
@@ -187,5 +221,15 @@ mod tests {
         assert!(text.contains("no right to make a namespace"), "{text}");
         let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
         assert_eq!((&json["summary"]["not_judged"], &json["on"]), (&66.into(), &"live".into()));
+        // A run that fails is not made again.
+        let first = &json["runs"][0];
+        assert_eq!(
+            (&first["run"], &first["times"]),
+            (&"lab run si-2a --on live".into(), &1.into())
+        );
+        assert!(
+            first["seconds"].is_number() && text.contains("1  lab run si-2a --on live"),
+            "{text}"
+        );
     }
 }

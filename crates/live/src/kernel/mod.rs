@@ -113,7 +113,8 @@ pub struct Traces<'a> {
     pub complete: fn(&mut Meta, &Summary),
 }
 
-/// Runs an experiment on this kernel; `progress` gets each case in words before it begins.
+/// Runs an experiment on this kernel, all cases that `is_wanted`; `progress` gets each case in words before it begins.
+/// A case is run in the same way with and without the others.
 ///
 /// # Errors
 ///
@@ -121,6 +122,7 @@ pub struct Traces<'a> {
 pub fn run(
     experiment: &Experiment,
     plan: Plan<'_>,
+    is_wanted: &dyn Fn(&Case) -> bool,
     progress: &mut dyn FnMut(&str),
 ) -> Result<RunResult, KernelError> {
     let traces = plan.traces.filter(|_| experiment.keeps(Keep::Trace));
@@ -155,7 +157,7 @@ pub fn run(
     };
     let mut results = Vec::new();
     let mut notes = Vec::new();
-    for (case, work) in cases.into_iter().zip(works) {
+    for (case, work) in cases.into_iter().zip(works).filter(|(case, _)| is_wanted(case)) {
         if let Some(why) = cells::refused(&case) {
             notes.push(format!("{}: {why}", case.words()));
             continue;
@@ -494,7 +496,7 @@ mod tests {
             rule: Rule { drops: false, ..Rule::default() },
             traces: None,
         };
-        let error = run(&uncached, plan, &mut |_| {}).unwrap_err().to_string();
+        let error = run(&uncached, plan, &|_| true, &mut |_| {}).unwrap_err().to_string();
         let words = "`pc-1` does not run on this kernel: ";
         assert!(error.starts_with(words) && error.ends_with("is read past the cache"), "{error}");
     }
