@@ -39,7 +39,7 @@ pub use other_programs::{OtherPrograms, Parser};
 pub use parameters::{
     AckRule, LinkKind, LoadAt, Parameters, Protocol, SchedulerKind, SendRule, Topology,
 };
-pub use vmtp::VmtpParameters;
+pub use vmtp::{CallProtocol, VmtpParameters};
 pub use workload::Workload;
 
 /// Repetitions that a file may ask for at most.
@@ -87,6 +87,9 @@ pub struct Experiment {
     /// Swept parameters.
     #[serde(default)]
     sweep: Table,
+    /// Swept parameters that only a kernel has.
+    #[serde(default)]
+    live_sweep: Table,
     /// Of long sweeps, the values that text shows; other forms have all.
     #[serde(default)]
     shown: Table,
@@ -136,6 +139,7 @@ impl Experiment {
         let refuse = |problem| Error::file(file, problem);
         experiment.validate().map_err(refuse)?;
         experiment.check_figures().map_err(refuse)?;
+        experiment.with_live_sweep().validate().map_err(refuse)?;
         Ok(experiment)
     }
 
@@ -201,6 +205,18 @@ impl Experiment {
             ));
         }
         Ok(rest)
+    }
+
+    /// The same with the parameters that are swept on a kernel alone, which change fastest. One that was set, or that
+    /// the file gives otherwise, has that value.
+    #[must_use]
+    pub fn with_live_sweep(&self) -> Self {
+        let mut all = self.clone();
+        let given: BTreeSet<String> =
+            self.parameter_names().into_iter().map(str::to_owned).collect();
+        let more = self.live_sweep.iter().filter(|(name, _)| !given.contains(*name));
+        all.sweep.extend(more.map(|(name, values)| (name.clone(), values.clone())));
+        all
     }
 
     /// Leaves out these values of a parameter, as on something that does not have them. Variants and values of the

@@ -10,6 +10,23 @@ const COUNT_MAX: u32 = 64;
 /// Virtual time of a run at most, in milliseconds.
 const RUN_MS_MAX: u64 = 600_000;
 
+/// Kilobits a second of a wire, and its delay in microseconds, at most.
+const KBIT_PER_S_MAX: u64 = 10_000_000;
+const DELAY_US_MAX: u64 = 1_000_000;
+
+/// The protocol that carries calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CallProtocol {
+    /// VMTP (RFC 1045).
+    #[default]
+    Vmtp,
+    /// TCP, a connection for each client.
+    Tcp,
+    /// QUIC (RFC 9000), a connection for each client and a stream for each call.
+    Quic,
+}
+
 /// Octets of a message without streaming (RFC 1045 §2.13).
 const SEGMENT_BYTES_MAX: usize = 16_384;
 
@@ -21,6 +38,8 @@ pub struct VmtpParameters {
     pub machine: String,
     /// Machine of the servers.
     pub server_machine: Option<String>,
+    /// The protocol of the calls; the model has VMTP alone.
+    pub protocol: CallProtocol,
     /// Clients, each a process that makes one transaction after the other.
     pub clients: u32,
     /// Each client has a host of its own; else all share one.
@@ -46,6 +65,10 @@ pub struct VmtpParameters {
     pub reordered_by_us: Option<u64>,
     /// Frames of a million in which it turns a bit.
     pub corrupted_per_million: u32,
+    /// Kilobits of IP packets a second of a wire on a kernel, in place of the Ethernet.
+    pub link_kbit_per_s: Option<u64>,
+    /// The delay of that wire, one way, in microseconds.
+    pub link_delay_us: u64,
     /// Virtual time of the run, of which the first eighth is not counted.
     pub run_ms: u64,
 }
@@ -62,6 +85,16 @@ impl VmtpParameters {
     /// Hosts that have clients.
     pub fn client_hosts(&self) -> u32 {
         if self.own_hosts { self.clients } else { 1 }
+    }
+
+    /// The first parameter that only a kernel has, by its name.
+    pub fn of_kernel(&self) -> Option<&'static str> {
+        let given = [
+            ("protocol", self.protocol != CallProtocol::Vmtp),
+            ("link_kbit_per_s", self.link_kbit_per_s.is_some()),
+            ("link_delay_us", self.link_delay_us > 0),
+        ];
+        given.into_iter().find(|(_, is_given)| *is_given).map(|(name, _)| name)
     }
 
     /// What goes wrong on the Ethernet.
@@ -85,6 +118,8 @@ impl VmtpParameters {
             ("members", self.members.unwrap_or(1).into(), 1, COUNT_MAX.into()),
             ("bystanders", self.bystanders.into(), 0, COUNT_MAX.into()),
             ("variation_percent", self.variation_percent.into(), 0, 100),
+            ("link_kbit_per_s", self.link_kbit_per_s.unwrap_or(1), 1, KBIT_PER_S_MAX),
+            ("link_delay_us", self.link_delay_us, 0, DELAY_US_MAX),
             ("run_ms", self.run_ms, 8, RUN_MS_MAX),
         ];
         for (name, value, least, most) in bounds {

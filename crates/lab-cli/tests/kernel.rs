@@ -95,8 +95,33 @@ fn root_connections_stages_and_groups_are_programs_of_their_own() {
     assert_eq!(count(&results(&many)[0]["bytes"]), 60_000, "{many}");
     let group = ["pc-6b", "--set", "members=2", "--set", "request_bytes=100", "--set", "run_ms=50"];
     let Some(group) = ran(test, &group) else { return };
-    let of_group = results(&group)[0];
-    assert!(of_group["packets_in"].as_f64() > Some(1.5), "both members answer: {group}");
+    let all = results(&group);
+    assert_eq!(all.len(), 3, "VMTP, TCP and QUIC: {group}");
+    for of in &all {
+        assert!(of["packets_in"].as_f64() > Some(1.5), "both members answer: {group}");
+    }
+    // A request of one packet goes to both members by multicast, else to each.
+    let out: Vec<_> = all.iter().filter_map(|of| of["packets_out"].as_f64()).collect();
+    assert!(out[0] == 1.0 && out[1] > 1.9 && out[2] > 1.9, "{out:?}");
+}
+
+#[test]
+fn root_calls_over_three_protocols_pass_a_wire_of_the_rate_and_delay() {
+    let test = "root_calls_over_three_protocols_pass_a_wire_of_the_rate_and_delay";
+    let sizes = ["pc-3", "--set", "request_bytes=5000", "--set", "response_bytes=3000"];
+    let line = ["--set", "link_kbit_per_s=4000", "--set", "link_delay_us=2000"];
+    let Some(all) = ran(test, &[&sizes[..], &line, &["--set", "run_ms=200"]].concat()) else {
+        return;
+    };
+    let names: Vec<_> = all["cases"].as_array().unwrap().iter().collect();
+    let names: Vec<_> = names.iter().map(|case| &case["parameters"]["protocol"]).collect();
+    assert_eq!(names, ["vmtp", "tcp", "quic"]);
+    for of in results(&all) {
+        // The line takes 16 ms for 8,000 octets, and the way there and back 4 ms.
+        assert!(of["call_ns"]["min"].as_f64() > Some(20e6), "{of}");
+        let calls = count(&of["call_ns"]["n"]);
+        assert_eq!(count(&of["bytes"]), calls * 8000, "{of}");
+    }
 }
 
 #[test]

@@ -159,6 +159,11 @@ fn write_line(
     let case = &then.case;
     let varied = case.named[case.named.len() - case.swept..].iter();
     let words = varied.map(|(name, value)| format!("{name} {}", word(value)));
+    // Of a protocol that the model does not have, its case is the one to compare with.
+    let today = &today.case;
+    let more = today.named[today.named.len() - today.swept..].iter();
+    let more = more.filter(|(name, _)| case.value(name).is_none());
+    let words = words.chain(more.map(|(name, value)| format!("today {name} {}", word(value))));
     let words = words.collect::<Vec<_>>().join(", ");
     let words = if words.is_empty() { "the only case".to_owned() } else { words };
     writeln!(out, "  {words:<50} {:>14} {:>14} {ratio:>9}", shown(before), shown(now))
@@ -247,6 +252,18 @@ mod tests {
         case.swept = 1;
         let today = both.kernel.cases[0].clone();
         assert_eq!(both.then(&today.case).count(), 1);
+    }
+
+    #[test]
+    fn a_parameter_that_only_the_kernel_has_stands_in_its_line() {
+        let mut both = comparison();
+        let case = &mut both.kernel.cases[0].case;
+        case.named.push(("protocol".to_owned(), toml::Value::from("quic")));
+        case.swept += 1;
+        let mut text = Vec::new();
+        write_comparison(&both, &mut text).unwrap();
+        let text = String::from_utf8(text).unwrap();
+        assert!(text.contains("  today protocol quic "), "{text}");
     }
 
     #[test]

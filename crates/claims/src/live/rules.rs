@@ -10,6 +10,8 @@ use super::rule::{Rule, Run};
 
 const MOST: f64 = f64::INFINITY;
 const NONE: (f64, f64) = (f64::NAN, f64::NAN);
+/// The claims on VMTP are about no other protocol.
+const VMTP: &[&str] = &["protocol=vmtp"];
 
 const fn run(id: &'static str) -> Run {
     Run { id, sets: &[] }
@@ -27,11 +29,11 @@ static BB_1: Run = Run { id: "bb-1", sets: &["topology=loopback", "messages=5000
 static BB_2: Run = Run { id: "bb-2", sets: &["topology=loopback", "messages=5000"] };
 static BB_3: Run = Run { id: "bb-3", sets: &["socket_buffer_bytes=2048"] };
 static PC_2: Run = run("pc-2");
-static PC_3: Run = run("pc-3");
-static PC_4: Run = run("pc-4");
-static PC_5: Run = run("pc-5");
-static PC_6: Run = run("pc-6");
-static PC_6B: Run = run("pc-6b");
+static PC_3: Run = Run { id: "pc-3", sets: VMTP };
+static PC_4: Run = Run { id: "pc-4", sets: VMTP };
+static PC_5: Run = Run { id: "pc-5", sets: VMTP };
+static PC_6: Run = Run { id: "pc-6", sets: VMTP };
+static PC_6B: Run = Run { id: "pc-6b", sets: VMTP };
 static LH_3: Run = run("lh-3");
 static LH_6: Run = run("lh-6");
 static LH_7: Run = Run { id: "lh-7", sets: &["data_bytes=4800"] };

@@ -62,7 +62,7 @@ pub enum WorkProgram {
     Load(Load),
     /// Fetch a page over HTTP, with a connection for each time.
     PageClient(PageClient),
-    /// Make VMTP transactions from one or some clients for some time, or answer them.
+    /// Make transactions over VMTP, TCP or QUIC from one or some clients for some time, or answer them.
     Transactions(Transactions),
     /// A process of a pipeline: from standard input to standard output.
     #[command(hide = true)]
@@ -311,12 +311,27 @@ pub struct PageClient {
     pub socket: SocketOptions,
 }
 
+/// A protocol of calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum CallProtocol {
+    /// VMTP over UDP.
+    #[default]
+    Vmtp,
+    /// TCP, with a connection for each client.
+    Tcp,
+    /// QUIC, with a connection for each client and a stream for each call.
+    Quic,
+}
+
 /// `sockscope lab work transactions`.
 #[derive(Debug, Clone, Copy, Args)]
 pub struct Transactions {
     /// Which end this is.
     #[command(flatten)]
     pub end: End,
+    /// The protocol
+    #[arg(long, value_name = "NAME", value_enum, default_value_t)]
+    pub protocol: CallProtocol,
     /// Bytes of a request's segment; 0: all of it is in the header
     #[arg(long, value_name = "SIZE", default_value = "0", value_parser = string_size)]
     pub request_bytes: Bytes,
@@ -329,7 +344,8 @@ pub struct Transactions {
     /// How long the clients ask
     #[arg(long = "for", value_name = "TIME", default_value = "1s")]
     pub time: Interval,
-    /// Servers that are a group, and requests to the group by multicast; without it, one server
+    /// Servers that are a group, to which requests go; without it, one server. Over VMTP by multicast, else to each
+    /// by itself, at ports in a row
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
     pub members: Option<u32>,
 }

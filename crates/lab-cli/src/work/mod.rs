@@ -3,12 +3,14 @@
 //! Each ends with one line of JSON on standard output, which says what it sent and received.
 
 pub mod args;
+mod calls;
 mod load;
 mod message;
 mod page;
 mod pattern;
 mod pipeline;
 mod process;
+mod quic;
 mod report;
 mod requests;
 mod rpc;

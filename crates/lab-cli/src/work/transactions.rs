@@ -1,8 +1,9 @@
-//! `transactions`: VMTP (RFC 1045) over UDP, from clients that ask again as soon as they have their answer.
+//! `transactions`: calls over VMTP (RFC 1045, over UDP), TCP or QUIC, from clients that ask again as soon as they have
+//! their answer.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::sync::Barrier;
+use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::Duration;
 
@@ -14,8 +15,10 @@ use sockscope_vmtp::driver::{Caller, Link, Service, Transport, group_address};
 use sockscope_vmtp::wire::{Entity, GROUP_BYTES};
 use sockscope_vmtp::{Config, Options, Outcome as Answer, Request};
 
-use super::args::Transactions;
+use super::args::{CallProtocol, Transactions};
+use super::calls::{self, Answered, Counts, Sizes, TcpCaller};
 use super::process::cpu_ns;
+use super::quic::{self, QuicCaller};
 use super::report::{Report, Traffic};
 
 /// Octets of a packet in an Ethernet frame, without the headers of IP and UDP: packet groups are cut for it.
@@ -29,7 +32,8 @@ const CLIENT: u32 = 0x0800_0000;
 /// `lab work transactions`.
 pub fn transactions(arguments: &Transactions) -> Result<Outcome, Failure> {
     match (arguments.end.listen, arguments.end.to) {
-        (Some(at), _) => serve(arguments, at),
+        (Some(at), _) if arguments.protocol == CallProtocol::Vmtp => serve(arguments, at),
+        (Some(at), _) => serve_streams(arguments, at),
         (None, Some(to)) => ask(arguments, to),
         (None, None) => unreachable!("clap asks for one of both"),
     }
@@ -100,14 +104,40 @@ fn serve(arguments: &Transactions, at: SocketAddr) -> Result<Outcome, Failure> {
     report.with("packets", packets.into()).with("cpu_ns", cpu_ns().into()).print()
 }
 
+impl Transactions {
+    fn sizes(&self) -> Sizes {
+        let [request, response] =
+            [self.request_bytes, self.response_bytes].map(|size| size.0 as usize);
+        Sizes { request, response }
+    }
+}
+
+/// Answers over TCP or QUIC.
+fn serve_streams(arguments: &Transactions, at: SocketAddr) -> Result<Outcome, Failure> {
+    let stop = StopSignals::register()?;
+    let mut report = Report::new("transactions", "answering");
+    let (sizes, answered) = (arguments.sizes(), Arc::new(Answered::default()));
+    let members = arguments.members.unwrap_or(1);
+    if members > 1 && at.port() == 0 {
+        return Err(failed("members listen at ports in a row: give the first one, not 0"));
+    }
+    let at = calls::members(at, members);
+    match arguments.protocol {
+        CallProtocol::Quic => quic::serve(&at, sizes, &answered, &stop)?,
+        _ => calls::serve(&at, sizes, &answered, &stop)?,
+    }
+    report.received = answered.traffic(sizes.request);
+    report.sent = answered.traffic(sizes.response);
+    let report = report.with("packets", answered.packets().into());
+    report.with("cpu_ns", cpu_ns().into()).print()
+}
+
 /// What a client did.
 struct Asked {
     sent: Traffic,
     received: Traffic,
     times_ns: Vec<u64>,
-    packets: u64,
-    blocks_again: u64,
-    timeouts: u64,
+    counts: Option<Counts>,
     elapsed_ns: u64,
 }
 
@@ -115,15 +145,18 @@ fn ask(arguments: &Transactions, to: SocketAddr) -> Result<Outcome, Failure> {
     let stop = StopSignals::register()?;
     let mut report = Report::new("transactions", "asking");
     v4(to)?;
-    let callers: Vec<Caller> =
-        (0..arguments.clients).map(|number| caller(number, to)).collect::<Result<_, _>>()?;
+    let callers: Vec<Box<dyn calls::Caller>> = (0..arguments.clients)
+        .map(|number| caller(arguments, number, to))
+        .collect::<Result<_, _>>()?;
+    // Without the packets that opened connections.
+    let before = HostTraffic::now();
     let together = Barrier::new(callers.len());
     let all = thread::scope(|scope| {
         let start = |caller| {
             let (stop, together) = (&stop, &together);
             scope.spawn(move || {
                 together.wait();
-                ask_on(caller, arguments, to, stop)
+                ask_on(caller, arguments, stop)
             })
         };
         let threads: Vec<_> = callers.into_iter().map(start).collect();
@@ -134,8 +167,12 @@ fn ask(arguments: &Transactions, to: SocketAddr) -> Result<Outcome, Failure> {
     });
     let all = all.map_err(failed)?;
     let (mut times_ns, mut per_s) = (Vec::new(), 0.0);
-    let sum = |of: fn(&Asked) -> u64| all.iter().map(of).sum::<u64>();
-    let counts = [sum(|it| it.packets), sum(|it| it.blocks_again), sum(|it| it.timeouts)];
+    let traffic = HostTraffic::now() - before;
+    let counted: Option<Vec<Counts>> = all.iter().map(|one| one.counts).collect();
+    let counts = counted.map(|all| {
+        let sum = |of: fn(&Counts) -> u64| all.iter().map(of).sum::<u64>();
+        [sum(|it| it.packets), sum(|it| it.blocks_again), sum(|it| it.timeouts)]
+    });
     for one in &all {
         report.sent = report.sent.plus(one.sent);
         report.received = report.received.plus(one.received);
@@ -144,13 +181,82 @@ fn ask(arguments: &Transactions, to: SocketAddr) -> Result<Outcome, Failure> {
         times_ns.extend(&one.times_ns);
     }
     report.unanswered = report.sent.messages.saturating_sub(report.received.messages);
-    let [packets, blocks_again, timeouts] = counts;
     let report = report.with_times(true, &times_ns).with("transactions_per_s", per_s.into());
-    let report = report.with("packets", packets.into()).with("cpu_ns", cpu_ns().into());
-    report.with("blocks_again", blocks_again.into()).with("timeouts", timeouts.into()).print()
+    let report = report.with("cpu_ns", cpu_ns().into());
+    let report = match counts {
+        Some([packets, blocks_again, timeouts]) => report
+            .with("packets", packets.into())
+            .with("blocks_again", blocks_again.into())
+            .with("timeouts", timeouts.into()),
+        None => report.with("packets", calls::packets(traffic).into()),
+    };
+    report.print()
 }
 
-fn caller(number: u32, to: SocketAddr) -> Result<Caller, Failure> {
+fn caller(
+    arguments: &Transactions,
+    number: u32,
+    to: SocketAddr,
+) -> Result<Box<dyn calls::Caller>, Failure> {
+    let (sizes, all) = (arguments.sizes(), calls::members(to, arguments.members.unwrap_or(1)));
+    Ok(match arguments.protocol {
+        CallProtocol::Vmtp => Box::new(VmtpCaller::connect(arguments, number, to)?),
+        CallProtocol::Tcp => Box::new(TcpCaller::connect(&all, sizes)?),
+        CallProtocol::Quic => Box::new(QuicCaller::connect(&all, sizes)?),
+    })
+}
+
+/// A client of VMTP.
+struct VmtpCaller {
+    caller: Caller,
+    sizes: Sizes,
+    /// The server, or the group that is asked in its place.
+    server: Entity,
+    is_group: bool,
+    to: SocketAddr,
+}
+
+impl VmtpCaller {
+    fn connect(arguments: &Transactions, number: u32, to: SocketAddr) -> Result<Self, Failure> {
+        let (asked, host, is_group) = (to, v4(to)?, arguments.members.is_some());
+        let group = Entity::group(GROUP, host);
+        let (server, to) = match is_group {
+            true => {
+                (group, group_address(group, to.port(), false).ok_or_else(|| failed("no group"))?)
+            }
+            false => (Entity::new(SERVER, host), to),
+        };
+        let caller = vmtp_caller(number, asked)?;
+        Ok(Self { caller, sizes: arguments.sizes(), server, is_group, to })
+    }
+}
+
+impl calls::Caller for VmtpCaller {
+    fn call(&mut self, _: u64) -> io::Result<usize> {
+        let request = Request { segment: vec![0x5a; self.sizes.request], ..Request::default() };
+        if self.is_group {
+            // The client goes on with the first answer.
+            let answers = self.caller.call_group(self.server, self.to, request, Duration::ZERO);
+            let answers = answers.map_err(io::Error::other)?;
+            return Ok(answers.first().map_or(0, |answer| answer.segment.len()));
+        }
+        let options =
+            Options { long_response: self.sizes.response > GROUP_BYTES, ..Options::default() };
+        let answer = self.caller.call(self.server, self.to, request, options);
+        Ok(answer.map_err(io::Error::other)?.segment.len())
+    }
+
+    fn counts(&self) -> Option<Counts> {
+        let counters = self.caller.counters();
+        Some(Counts {
+            packets: counters.packets,
+            blocks_again: counters.blocks_again,
+            timeouts: counters.timeouts,
+        })
+    }
+}
+
+fn vmtp_caller(number: u32, to: SocketAddr) -> Result<Caller, Failure> {
     // The address of the interface to the server: a socket that is connected to it has it.
     let probe = std::net::UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
     probe.connect(to)?;
@@ -162,45 +268,20 @@ fn caller(number: u32, to: SocketAddr) -> Result<Caller, Failure> {
 }
 
 fn ask_on(
-    mut caller: Caller,
+    mut caller: Box<dyn calls::Caller>,
     arguments: &Transactions,
-    to: SocketAddr,
     stop: &StopSignals,
 ) -> io::Result<Asked> {
-    let host = v4(to).map_err(|_| io::ErrorKind::InvalidInput)?;
-    let (server, group) = (Entity::new(SERVER, host), Entity::group(GROUP, host));
-    let segment = vec![0x5a; arguments.request_bytes.0 as usize];
-    let is_long = arguments.response_bytes.0 as usize > GROUP_BYTES;
-    let options = Options { long_response: is_long, ..Options::default() };
-    let mut asked = Asked {
-        sent: Traffic::default(),
-        received: Traffic::default(),
-        times_ns: Vec::new(),
-        packets: 0,
-        blocks_again: 0,
-        timeouts: 0,
-        elapsed_ns: 0,
-    };
+    let (mut sent, mut received) = (Traffic::default(), Traffic::default());
+    let mut times_ns = Vec::new();
+    let bytes = arguments.sizes().request;
     let start_ns = now_ns();
     while now_ns() - start_ns < arguments.time.0 && !stop.stop_requested() {
-        let request = Request { segment: segment.clone(), ..Request::default() };
         let began_ns = now_ns();
-        asked.sent.add(segment.len());
-        let bytes = if arguments.members.is_some() {
-            let at = group_address(group, to.port(), false).ok_or(io::ErrorKind::InvalidInput)?;
-            // The client goes on with the first answer.
-            let answers = caller.call_group(group, at, request, Duration::ZERO);
-            let answers = answers.map_err(io::Error::other)?;
-            answers.first().map_or(0, |answer| answer.segment.len())
-        } else {
-            caller.call(server, to, request, options).map_err(io::Error::other)?.segment.len()
-        };
-        asked.received.add(bytes);
-        asked.times_ns.push(now_ns() - began_ns);
+        sent.add(bytes);
+        received.add(caller.call(sent.messages)?);
+        times_ns.push(now_ns() - began_ns);
     }
-    asked.elapsed_ns = now_ns() - start_ns;
-    let counters = caller.counters();
-    (asked.packets, asked.blocks_again, asked.timeouts) =
-        (counters.packets, counters.blocks_again, counters.timeouts);
-    Ok(asked)
+    let elapsed_ns = now_ns() - start_ns;
+    Ok(Asked { sent, received, times_ns, counts: caller.counts(), elapsed_ns })
 }

@@ -32,6 +32,9 @@ pub(crate) fn run(
     parameters: &VmtpParameters,
     repetition: u32,
 ) -> Result<Measurement, String> {
+    if let Some(name) = parameters.of_kernel() {
+        return Err(format!("only a kernel has `{name}`; run it with --on live"));
+    }
     let seed = experiment.seed.wrapping_add(repetition.into());
     simulate(parameters, seed)
 }

@@ -170,3 +170,14 @@ fn what_our_estimates_move() {
         ]
     );
 }
+
+#[test]
+fn a_protocol_or_a_wire_of_a_kernel_is_refused() {
+    for name in ["protocol=tcp", "link_kbit_per_s=2000", "link_delay_us=5"] {
+        let mut experiment = sockscope_experiment::builtin_by_id("pc-3").unwrap();
+        experiment.set_all(&[name, "request_bytes=512"]).unwrap();
+        let error = crate::run::run(&experiment, 1, &mut |_, _| {}).unwrap_err().to_string();
+        let (name, _) = name.split_once('=').unwrap();
+        assert!(error.contains(&format!("only a kernel has `{name}`")), "{error}");
+    }
+}

@@ -126,13 +126,15 @@ pub fn run(
     progress: &mut dyn FnMut(&str),
 ) -> Result<RunResult, KernelError> {
     let traces = plan.traces.filter(|_| experiment.keeps(Keep::Trace));
-    let mut experiment = of_kernel(experiment)?;
-    let cases = experiment.cases()?;
-    let suiting = match cases.len() {
+    let experiment = of_kernel(experiment)?;
+    // A protocol that is compared has the runs that the first one has alone.
+    let suiting = match experiment.cases()?.len() {
         few if few <= FEW => RUNS[usize::from(experiment.repetitions > 1)],
         some if some <= MANY => 2,
         _ => 1,
     };
+    let mut experiment = experiment.with_live_sweep();
+    let cases = experiment.cases()?;
     experiment.repetitions = plan.runs.unwrap_or(suiting);
     let not_here = |reason| KernelError::NotHere { experiment: experiment.id.clone(), reason };
     let works: Vec<Work> = cases
@@ -458,11 +460,32 @@ mod tests {
     fn every_experiment_has_programs_or_cells_here() {
         for experiment in builtin().unwrap() {
             let here = of_kernel(&experiment).unwrap_or_else(|error| panic!("{error}"));
+            let here = here.with_live_sweep();
             for case in here.cases().unwrap() {
                 let work = Work::of(&here, &case);
                 assert!(work.is_ok(), "{}: {:?}", here.id, work.err());
             }
         }
+    }
+
+    #[test]
+    fn calls_go_over_each_protocol_next_to_the_other() {
+        let sizes = of_kernel(&builtin_by_id("pc-3").unwrap()).unwrap();
+        let words: Vec<String> = sizes
+            .with_live_sweep()
+            .cases()
+            .unwrap()
+            .iter()
+            .map(|case| case.words())
+            .filter(|words| words.starts_with("request_bytes 16384, "))
+            .collect();
+        let expected =
+            ["vmtp", "tcp", "quic"].map(|it| format!("request_bytes 16384, protocol {it}"));
+        assert_eq!((words.as_slice(), sizes.cases().unwrap().len()), (&expected[..], 32));
+        let mut set = builtin_by_id("pc-3").unwrap();
+        set.set("protocol=tcp").unwrap();
+        let set = of_kernel(&set).unwrap().with_live_sweep();
+        assert_eq!(set.cases().unwrap().len(), 32);
     }
 
     #[test]

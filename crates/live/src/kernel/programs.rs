@@ -3,8 +3,8 @@
 use std::num::NonZero;
 
 use sockscope_experiment::{
-    Case, Experiment, Faults, LinkKind, LoadAt, OtherPrograms, Parameters, Parser, Protocol,
-    Topology, VmtpParameters, Workload,
+    CallProtocol, Case, Experiment, Faults, LinkKind, LoadAt, OtherPrograms, Parameters, Parser,
+    Protocol, Topology, VmtpParameters, Workload,
 };
 use sockscope_link::{Bandwidth, Interval, LossModel, Reordering, Settings, Share, Side};
 
@@ -15,12 +15,13 @@ const PORT: u16 = 7000;
 const SINK_PORT: u16 = 7001;
 const SINK: &str = "198.18.0.1:7001";
 /// Parameters with a counterpart here, as they stand in files.
-const KNOWN: [&str; 44] = [
+const KNOWN: [&str; 45] = [
     "machine",
     "personality",
     "topology",
     "link",
     "link_delay_us",
+    "link_kbit_per_s",
     "lost_per_million",
     "duplicated_per_million",
     "reordered_per_million",
@@ -97,7 +98,7 @@ pub(super) enum Kind {
     Pipeline,
     /// Programs of other people.
     Others(Parser),
-    /// VMTP.
+    /// Calls over VMTP, TCP or QUIC.
     Transactions {
         /// Clients of all hosts.
         clients: u32,
@@ -229,18 +230,27 @@ impl Programs {
 
     fn transactions(parameters: &VmtpParameters) -> Result<Self, String> {
         let hosts = parameters.client_hosts();
-        let rate = Bandwidth(ETHERNET_10);
+        let (faults, delay_us) = (parameters.faults(), parameters.link_delay_us);
+        let rate = Bandwidth(parameters.link_kbit_per_s.map_or(ETHERNET_10, |kbit| kbit * 1000));
         let network = match u8::try_from(hosts) {
-            Ok(1) => Network::with_faults(&parameters.faults(), 0, rate)
-                .unwrap_or(Network::Pair(rate, None)),
-            Ok(hosts) if Network::with_faults(&parameters.faults(), 0, rate).is_none() => {
+            Ok(1) => Network::wire(&faults, delay_us, rate),
+            Ok(hosts) if delay_us == 0 && Network::with_faults(&faults, 0, rate).is_none() => {
                 Network::Crowd(rate, hosts)
             }
-            _ => return Err("faults are of one link, and these hosts have one each".to_owned()),
+            _ => {
+                let why = "faults and a delay are of one link, and these hosts have one each";
+                return Err(why.to_owned());
+            }
+        };
+        let over = match parameters.protocol {
+            CallProtocol::Vmtp => None,
+            CallProtocol::Tcp => Some("tcp"),
+            CallProtocol::Quic => Some("quic"),
         };
         let [mut server, mut client] = ["--listen", "--to"].map(|end| {
             let mut program = words("transactions");
             program.extend([end.to_owned(), ADDRESS.to_owned()]);
+            program.extend(over.iter().flat_map(|name| ["--protocol", name]).map(str::to_owned));
             with(&mut program, "--request-bytes", parameters.request_bytes as u64, "b");
             with(&mut program, "--response-bytes", parameters.response_bytes as u64, "b");
             program
@@ -389,14 +399,20 @@ impl Network {
             };
         }
         if parameters.link == LinkKind::Line3 {
-            let settings = || Settings {
-                delay: Interval(parameters.link_delay_us * 1000),
-                rate: Some(rate),
-                ..Settings::default()
-            };
-            return Ok(wire.unwrap_or_else(|| Self::Wire(Box::new(settings()))));
+            return Ok(Self::wire(&faults, parameters.link_delay_us, rate));
         }
         Ok(wire.unwrap_or(Self::Pair(rate, parameters.interface_queue_packets.map(u64::from))))
+    }
+
+    /// A wire of a rate and a delay, with these faults if there are any.
+    fn wire(faults: &Faults, delay_us: u64, rate: Bandwidth) -> Self {
+        let settings = || Settings {
+            delay: Interval(delay_us * 1000),
+            rate: Some(rate),
+            ..Settings::default()
+        };
+        Self::with_faults(faults, delay_us, rate)
+            .unwrap_or_else(|| Self::Wire(Box::new(settings())))
     }
 
     /// A wire with these faults; `None` without any.
@@ -511,13 +527,20 @@ mod tests {
     #[test]
     fn clients_of_vmtp_are_on_one_host_or_on_one_each() {
         let together = first("pc-4", &["clients=3", "own_hosts=false"]).unwrap();
-        assert_eq!(
-            (&together.network, together.clients.len()),
-            (&Network::Pair(Bandwidth(ETHERNET_10), None), 1)
-        );
+        assert_eq!(together.clients.len(), 1);
+        let Network::Wire(settings) = &together.network else { panic!("{together:?}") };
+        assert_eq!(settings.rate, Some(Bandwidth(ETHERNET_10)));
         assert!(together.clients[0].join(" ").contains("--clients 3 --for "), "{together:?}");
         let apart = first("pc-4", &["clients=3", "own_hosts=true"]).unwrap();
         assert_eq!(apart.network, Network::Crowd(Bandwidth(ETHERNET_10), 3));
         assert_eq!(apart.kind, Kind::Transactions { clients: 3, hosts: 3 });
+        let slow = ["link_kbit_per_s=2000", "link_delay_us=5000", "protocol=quic"];
+        let far = first("pc-3", &slow).unwrap();
+        let Network::Wire(settings) = &far.network else { panic!("{far:?}") };
+        assert_eq!(settings.to_string(), "delay=5ms rate=2mbit queue=1000p");
+        let ends = [&far.servers[0].arguments, &far.clients[0]].map(|words| words.join(" "));
+        assert!(ends.iter().all(|end| end.contains(" --protocol quic ")), "{ends:?}");
+        let refused = first("pc-4", &["own_hosts=true", "clients=2", "link_delay_us=1"]);
+        assert!(refused.unwrap_err().contains("these hosts have one each"));
     }
 }

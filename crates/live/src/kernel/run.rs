@@ -151,7 +151,7 @@ impl Reports {
             // Their programs say themselves what they did.
             Kind::Others(_) => measured,
             Kind::Pipeline => self.of_stage(measured),
-            Kind::Transactions { clients, hosts } => self.of_vmtp(measured, clients, hosts),
+            Kind::Transactions { clients, hosts } => self.of_calls(measured, clients, hosts),
         }
     }
 
@@ -204,7 +204,7 @@ impl Reports {
         Measurement { phases, measures, ..measured }
     }
 
-    fn of_vmtp(&self, measured: Measurement, clients: u32, hosts: u32) -> Measurement {
+    fn of_calls(&self, measured: Measurement, clients: u32, hosts: u32) -> Measurement {
         let sum = |of: &[Value], name: &str| of.iter().map(|it| number(it, name)).sum::<u64>();
         let per_s: f64 =
             self.clients.iter().filter_map(|it| it["transactions_per_s"].as_f64()).sum();
@@ -216,6 +216,11 @@ impl Reports {
         let percent = |of: &[Value], hosts: u32| {
             100.0 * sum(of, "cpu_ns") as f64 / f64::from(hosts) / elapsed_ns
         };
+        // Unknown of TCP and of QUIC.
+        let repeated = |name: &str| match self.clients.iter().any(|it| it[name].is_u64()) {
+            true => sum(&self.clients, name) as f64,
+            false => f64::NAN,
+        };
         let measures = [
             ("transactions_per_s", per_s),
             ("client_packets_per_s", per_s * packets_out / f64::from(clients)),
@@ -224,8 +229,8 @@ impl Reports {
             ("packets_in", sum(&self.servers, "packets") as f64 / calls),
             ("client_cpu_percent", percent(&self.clients, hosts)),
             ("server_cpu_percent", percent(&self.servers, 1)),
-            ("blocks_again", sum(&self.clients, "blocks_again") as f64),
-            ("timeouts", sum(&self.clients, "timeouts") as f64),
+            ("blocks_again", repeated("blocks_again")),
+            ("timeouts", repeated("timeouts")),
         ];
         Measurement {
             call_ns: self.times().collect(),
