@@ -96,20 +96,24 @@ pub fn charts(result: &RunResult) -> Result<Vec<(String, Chart)>, String> {
     let is_there = |figure: &&Figure| {
         (figure.x.is_some() || figure.phases || figure.protocol_times)
             && result.cases.iter().any(|case| figure.shows(&case.case))
-            && (result.kernel.is_none() || is_measured(figure, result))
     };
     let figures = result.experiment.figures.iter().filter(is_there);
-    figures.map(|figure| Ok((figure.name.clone(), chart(figure, result)?))).collect()
+    let figures = figures.filter_map(|figure| match result.kernel {
+        Some(_) => of_kernel(figure, result),
+        None => Some(figure.clone()),
+    });
+    figures.map(|figure| Ok((figure.name.clone(), chart(&figure, result)?))).collect()
 }
 
-/// Whether a run on a kernel has the numbers of a figure.
-fn is_measured(figure: &Figure, result: &RunResult) -> bool {
-    let Some(first) = result.cases.first() else { return false };
+/// A figure with the numbers that a run on a kernel has; `None` where it has none of them.
+fn of_kernel(figure: &Figure, result: &RunResult) -> Option<Figure> {
+    let first = result.cases.first()?;
     let numbers = first.measured.numbers(&result.experiment);
-    let has = |name: &String| numbers.iter().any(|(other, _)| other == name);
+    let mut rest = figure.clone();
+    rest.y.retain(|name| numbers.iter().any(|(other, _)| other == name));
     let has_phases = figure.phases && !first.measured.phases.is_empty();
     let has_times = figure.protocol_times && !first.measured.packet_times.receiving_us.is_empty();
-    has_phases || has_times || figure.x.is_some() && figure.y.iter().all(has)
+    (has_phases || has_times || figure.x.is_some() && !rest.y.is_empty()).then_some(rest)
 }
 
 fn chart(figure: &Figure, result: &RunResult) -> Result<Chart, String> {
@@ -326,6 +330,30 @@ mod tests {
     fn lines(panel: &ChartPanel) -> Vec<String> {
         let line = |series: &Series| format!("{}: {:?}", series.name, series.points);
         panel.series.iter().map(line).collect()
+    }
+
+    #[test]
+    fn a_figure_of_a_kernel_has_the_numbers_that_were_measured() {
+        let mut result = result(FILE);
+        result.kernel = Some(sockscope_experiment::result::OnKernel {
+            machine: "m".to_owned(),
+            notes: Vec::new(),
+            conditions: serde_json::Value::Null,
+            bundles: Vec::new(),
+        });
+        let panels = |result: &RunResult| {
+            let charts = charts(result).unwrap();
+            charts.first().map(|(_, chart)| chart.panels.len())
+        };
+        let leave = |result: &mut RunResult, names: &[&str]| {
+            let measures = result.cases.iter_mut().map(|case| &mut case.measured.measures);
+            measures.for_each(|all| all.retain(|measure| names.contains(&measure.name)));
+        };
+        assert_eq!(panels(&result), Some(2));
+        leave(&mut result, &["wait_us"]);
+        assert_eq!(panels(&result), Some(1));
+        leave(&mut result, &[]);
+        assert_eq!(panels(&result), None);
     }
 
     #[test]
