@@ -90,6 +90,9 @@ pub struct Experiment {
     /// Swept parameters that only a kernel has.
     #[serde(default)]
     live_sweep: Table,
+    /// More values of these for the profile of a sender on a kernel.
+    #[serde(default)]
+    kernel_sweep: Table,
     /// Of long sweeps, the values that text shows; other forms have all.
     #[serde(default)]
     shown: Table,
@@ -140,6 +143,7 @@ impl Experiment {
         experiment.validate().map_err(refuse)?;
         experiment.check_figures().map_err(refuse)?;
         experiment.with_live_sweep().validate().map_err(refuse)?;
+        experiment.check_values_of_kernel().map_err(refuse)?;
         Ok(experiment)
     }
 
@@ -256,6 +260,30 @@ impl Experiment {
         replaced
     }
 
+    /// Adds the values of `kernel_sweep` to the sweep. A parameter that was set has its value alone.
+    pub fn add_values_of_kernel(&mut self) {
+        for (name, more) in &self.kernel_sweep {
+            if let (Some(Value::Array(values)), Value::Array(more)) =
+                (self.sweep.get_mut(name), more)
+            {
+                values.extend(
+                    more.iter()
+                        .filter(|value| !values.contains(value))
+                        .cloned()
+                        .collect::<Vec<_>>(),
+                );
+            }
+        }
+    }
+
+    /// Whether a case has a value of `kernel_sweep`.
+    pub fn is_of_kernel(&self, case: &Case) -> bool {
+        let has = |(name, more): (&String, &Value)| {
+            more.as_array().zip(case.value(name)).is_some_and(|(more, value)| more.contains(value))
+        };
+        self.kernel_sweep.iter().any(has)
+    }
+
     /// Names of all parameters that the file gives, fixed, of variants and swept.
     pub fn parameter_names(&self) -> BTreeSet<&str> {
         let variants = self.variant.iter().flat_map(Table::keys);
@@ -369,7 +397,9 @@ impl Experiment {
             }
         }
         self.check_shown()?;
-        for case in self.expand()? {
+        let mut on_kernel = self.clone();
+        on_kernel.add_values_of_kernel();
+        for case in on_kernel.expand()? {
             case.validate(self.workload)?;
         }
         Ok(())
@@ -379,6 +409,16 @@ impl Experiment {
     fn check_figures(&self) -> std::result::Result<(), String> {
         let (cases, keeps_traces) = (self.expand()?, self.keeps(Keep::Trace));
         self.figures.iter().try_for_each(|figure| figure.validate(&cases, keeps_traces))
+    }
+
+    /// Checked against the file alone: a swept parameter may be set later.
+    fn check_values_of_kernel(&self) -> std::result::Result<(), String> {
+        let is_list = |name: &str| self.sweep.get(name).is_some_and(Value::is_array);
+        let wrong =
+            self.kernel_sweep.iter().find(|(name, more)| !(more.is_array() && is_list(name)));
+        wrong.map_or(Ok(()), |(name, _)| {
+            Err(format!("`kernel_sweep`: expected a list of more values of `{name}`, which `sweep` has as a list"))
+        })
     }
 
     fn check_shown(&self) -> std::result::Result<(), String> {
@@ -464,6 +504,27 @@ mod tests {
         data_bytes = { from = 0, to = 8, step = 4, also = [4, 6] }
         nodelay = [false, true]
     "#;
+
+    #[test]
+    fn values_for_a_kernel_are_no_cases_of_the_model() {
+        let text = FILE.replace("[sweep]", "[kernel_sweep]\nnodelay = [true]\n[sweep]");
+        let mut experiment =
+            Experiment::parse("x", &text.replace("[false, true]", "[false]")).unwrap();
+        assert_eq!(experiment.cases().unwrap().len(), 4);
+        experiment.add_values_of_kernel();
+        let cases = experiment.cases().unwrap();
+        let of_kernel = cases.iter().filter(|case| experiment.is_of_kernel(case)).count();
+        assert_eq!((cases.len(), of_kernel), (8, 4));
+        experiment.set("nodelay=false").unwrap();
+        experiment.add_values_of_kernel();
+        assert_eq!(experiment.cases().unwrap().len(), 4, "what was set is the only value");
+        let wrong = text.replace("nodelay = [true]", "calls = [5]");
+        let error = Experiment::parse("x", &wrong).unwrap_err().to_string();
+        assert!(
+            error.contains("`kernel_sweep`: expected a list of more values of `calls`"),
+            "{error}"
+        );
+    }
 
     #[test]
     fn vmtp_takes_its_own_parameters_and_gives_no_packets() {

@@ -121,11 +121,14 @@ fn run_live(arguments: &LabRun) -> Result<(), Failure> {
 fn run_on_kernel(arguments: &LabRun) -> Result<(), Failure> {
     let mut experiment = experiment(&arguments.experiment)?;
     experiment.set_all(&arguments.set).map_err(|error| failure(&error))?;
-    let runs = arguments.repetitions;
     let output = arguments.output.as_deref();
-    let keeps_disturbed = arguments.keep_disturbed;
-    let all = |_: &Case| true;
-    let results = on_kernel(&experiment, runs, keeps_disturbed, output, &all, &mut case_begins)?;
+    let wish = Wish {
+        runs: arguments.repetitions,
+        keeps_disturbed: arguments.keep_disturbed,
+        profiles: true,
+        traces: output,
+    };
+    let results = on_kernel(&experiment, wish, &|_| true, &mut case_begins)?;
     if let Some(folder) = output {
         keep_results(folder, &results)?;
         for (case, path) in bundles(&results) {
@@ -144,17 +147,29 @@ fn case_begins(case: &str) {
     stderr!("sockscope: {case}");
 }
 
+/// How an experiment is run on this kernel.
+#[derive(Clone, Copy)]
+struct Wish<'a> {
+    /// Runs of each case; `None`: as many as suit it.
+    runs: Option<u32>,
+    /// Disturbed runs count.
+    keeps_disturbed: bool,
+    /// Senders are profiled, where the file asks for it.
+    profiles: bool,
+    /// Where traces are kept; `None`: nowhere.
+    traces: Option<&'a Path>,
+}
+
 /// Results of an experiment on this kernel.
 fn on_kernel(
     experiment: &Experiment,
-    runs: Option<u32>,
-    keeps_disturbed: bool,
-    traces: Option<&Path>,
+    wish: Wish<'_>,
     is_wanted: &dyn Fn(&Case) -> bool,
     progress: &mut dyn FnMut(&str),
 ) -> Result<result::RunResult, Failure> {
     let laboratory = std::env::current_exe()
         .map_err(|error| Failure::new(format!("cannot find this program: {error}")))?;
+    let Wish { runs, keeps_disturbed, profiles, traces } = wish;
     let rule = Rule { drops: !keeps_disturbed, ..Rule::default() };
     if let Some(folder) = traces {
         create(folder)?;
@@ -170,7 +185,7 @@ fn on_kernel(
         ..Meta::default()
     };
     let traces = traces.map(|folder| kernel::Traces { folder, meta: &meta, complete });
-    let plan = kernel::Plan { laboratory: &laboratory, runs, rule, traces };
+    let plan = kernel::Plan { laboratory: &laboratory, runs, rule, profiles, traces };
     kernel::run(experiment, plan, is_wanted, progress)
         .map_err(|error| Failure::new(error.to_string()))
 }
@@ -189,12 +204,14 @@ fn compare(arguments: &LabCompare) -> Result<(), Failure> {
     let mut experiment = experiment(&arguments.experiment)?;
     experiment.set_all(&arguments.set).map_err(|error| failure(&error))?;
     // First the kernel: whether it can run the experiment shows at once.
-    let runs = arguments.repetitions;
     let traces = arguments.output.as_ref().map(|folder| folder.join("live"));
-    let traces = traces.as_deref();
-    let keeps_disturbed = arguments.keep_disturbed;
-    let all = |_: &Case| true;
-    let kernel = on_kernel(&experiment, runs, keeps_disturbed, traces, &all, &mut case_begins)?;
+    let wish = Wish {
+        runs: arguments.repetitions,
+        keeps_disturbed: arguments.keep_disturbed,
+        profiles: true,
+        traces: traces.as_deref(),
+    };
+    let kernel = on_kernel(&experiment, wish, &|_| true, &mut case_begins)?;
     let mut progress = Progress::new();
     let model = run::run(&experiment, threads(), &mut |done, of| progress.show(done, of))
         .map_err(|error| failure(&error))?;
@@ -450,7 +467,9 @@ fn check_live(arguments: &LabCheck) -> Result<Outcome, Failure> {
             // Each experiment is run several times; a time averages the phases of timers where the model does.
             let runs = Some(if experiment.repetitions > 1 { 2 } else { 1 });
             let keeps_disturbed = arguments.keep_disturbed;
-            let result = on_kernel(experiment, runs, keeps_disturbed, None, is_wanted, &mut |_| {});
+            // No claim is on the time in single routines of today.
+            let wish = Wish { runs, keeps_disturbed, profiles: false, traces: None };
+            let result = on_kernel(experiment, wish, is_wanted, &mut |_| {});
             let result = result.map_err(|failure| failure.to_string())?;
             machine = result.kernel.as_ref().map_or(String::new(), |kernel| kernel.machine.clone());
             Ok(result)

@@ -61,14 +61,17 @@ impl Comparison {
     }
 
     /// Cases of the model with the parameters that a case of the kernel varies. A value that no case of the model has is
-    /// one that is shorter on the kernel, and tells no case.
+    /// one that is shorter on the kernel, and tells no case. Where the file has the value for a kernel alone, the case has
+    /// no counterpart.
     pub fn then<'a>(&'a self, case: &Case) -> impl Iterator<Item = &'a CaseResult> {
         let mut varied = case.named[case.named.len() - case.swept..].to_vec();
+        let all = varied.len();
         varied.retain(|(name, value)| {
             self.model.cases.iter().any(|then| then.case.value(name) == Some(value))
         });
+        let has_some = varied.len() == all || !self.kernel.experiment.is_of_kernel(case);
         self.model.cases.iter().filter(move |then| {
-            varied.iter().all(|(name, value)| then.case.value(name) == Some(value))
+            has_some && varied.iter().all(|(name, value)| then.case.value(name) == Some(value))
         })
     }
 }

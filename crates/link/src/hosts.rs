@@ -74,6 +74,20 @@ impl Hosts {
         }
     }
 
+    /// Runs work on the thread of the server's host or of that of the only or first client. What it asks the kernel is
+    /// answered for that host's namespace, and commands that this host starts are its children.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Thread`] when the host's thread is gone.
+    pub fn run<A: Send + 'static>(
+        &self,
+        side: Side,
+        work: impl FnOnce() -> A + Send + 'static,
+    ) -> Result<A, Error> {
+        self.host(side).run(work)
+    }
+
     /// Hosts of clients that are not the server's.
     pub fn clients(&self) -> usize {
         self.clients.len()

@@ -2,8 +2,10 @@
 
 mod distribution;
 mod numbers;
+mod sends;
 
 pub use distribution::Distribution;
+pub use sends::{LayerSamples, SendProfile, StageTime};
 
 use crate::papers::WireRow;
 
@@ -38,6 +40,8 @@ pub struct Measurement {
     pub packet_times: PacketTimes,
     /// Numbers that only this workload has.
     pub measures: Vec<Measure>,
+    /// Where a message spends its time, of a sender on a kernel.
+    pub sends: Option<SendProfile>,
 }
 
 /// Microseconds that the protocol took for each packet.

@@ -36,6 +36,16 @@ impl Measurement {
             let measures = self.measures.iter();
             numbers.extend(measures.map(|measure| (measure.name.to_owned(), measure.value())));
         }
+        if let Some(sends) = &self.sends {
+            numbers.push(("sends.cpu_ns".to_owned(), Some(sends.cpu_ns)));
+            numbers.push(("sends.cost_percent".to_owned(), sends.mean_cost_percent()));
+            numbers.extend(sends.layers.iter().map(|one| {
+                (format!("sends.cpu_ns.{}", one.layer), Some(sends.ns_of(one.samples())))
+            }));
+            numbers.extend(sends.stages.iter().map(|time| {
+                (format!("sends.p50_ns.{}", time.stage), time.p50_ns.map(|ns| ns as f64))
+            }));
+        }
         numbers
     }
 }

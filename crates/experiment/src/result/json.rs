@@ -6,7 +6,7 @@ use serde::ser::{Serialize, Serializer};
 use toml::Value;
 
 use super::{CaseResult, RunResult};
-use crate::measurement::{Distribution, Measurement};
+use crate::measurement::{Distribution, LayerSamples, Measurement, SendProfile, StageTime};
 use crate::{Experiment, Keep};
 
 /// Name and version of the form.
@@ -69,6 +69,8 @@ struct ResultsView<'a> {
     wire: Option<Vec<String>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     system_calls: Option<Vec<SystemCallView<'a>>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sends: Option<SendsView<'a>>,
     #[serde(flatten)]
     #[cfg_attr(test, schemars(with = "Named<Option<f64>>"))]
     measures: Pairs<&'static str, Option<f64>>,
@@ -97,6 +99,46 @@ struct SystemCallView<'a> {
     name: &'a str,
     asked_bytes: u64,
     returned_bytes: u64,
+}
+
+/// Where a message of a sender spends its time, on a kernel.
+#[derive(serde::Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct SendsView<'a> {
+    messages: u64,
+    frequency_hz: u64,
+    samples: u64,
+    missed_samples: u64,
+    points_by_chance: f64,
+    cpu_ns_per_message: f64,
+    cost_percent: &'a [f64],
+    layers: Vec<LayerView<'a>>,
+    stages: Vec<StageView>,
+    #[cfg_attr(test, schemars(with = "Named<f64>"))]
+    passages_per_message: Pairs<&'static str, f64>,
+}
+
+#[derive(serde::Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct LayerView<'a> {
+    layer: &'static str,
+    samples: u64,
+    functions: Vec<FunctionView<'a>>,
+}
+
+#[derive(serde::Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct FunctionView<'a> {
+    name: &'a str,
+    samples: u64,
+}
+
+#[derive(serde::Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct StageView {
+    stage: &'static str,
+    p50_ns: Option<u64>,
+    mean_ns: Option<u64>,
 }
 
 /// Nanoseconds; percentiles by nearest rank.
@@ -170,7 +212,37 @@ impl<'a> ResultsView<'a> {
             wire: kept(Keep::Wire).map(|all| all.wire.iter().map(ToString::to_string).collect()),
             system_calls: kept(Keep::SystemCalls)
                 .map(|all| all.system_calls.iter().map(system_call).collect()),
+            sends: all.sends.as_ref().map(SendsView::new),
             measures: measures.iter().map(|measure| (measure.name, measure.value())).collect(),
+        }
+    }
+}
+
+impl<'a> SendsView<'a> {
+    fn new(sends: &'a SendProfile) -> Self {
+        let function =
+            |(name, samples): &'a (String, u64)| FunctionView { name, samples: *samples };
+        let layer = |one: &'a LayerSamples| LayerView {
+            layer: one.layer,
+            samples: one.samples(),
+            functions: one.functions.iter().map(function).collect(),
+        };
+        let stage = |time: &StageTime| StageView {
+            stage: time.stage,
+            p50_ns: time.p50_ns,
+            mean_ns: time.mean_ns,
+        };
+        Self {
+            messages: sends.messages,
+            frequency_hz: sends.frequency_hz,
+            samples: sends.samples(),
+            missed_samples: sends.missed,
+            points_by_chance: sends.points_by_chance,
+            cpu_ns_per_message: sends.cpu_ns,
+            cost_percent: &sends.cost_percent,
+            layers: sends.layers.iter().map(layer).collect(),
+            stages: sends.stages.iter().map(stage).collect(),
+            passages_per_message: sends.passages.iter().copied().collect(),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 mod csv;
 mod json;
+mod sends;
 mod table;
 mod text;
 

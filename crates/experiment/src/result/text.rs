@@ -2,6 +2,7 @@
 
 use std::io;
 
+use super::sends::write_sends;
 use super::table::{Series, Table};
 use super::{CaseResult, RunResult};
 use crate::measurement::Measurement;
@@ -20,6 +21,7 @@ pub fn write_text(result: &RunResult, out: &mut dyn io::Write) -> io::Result<()>
     write_head(result, out)?;
     write_cases(result, out)?;
     write_routines(result, out)?;
+    write_sends(result, out)?;
     for case in &result.cases {
         write_lists(result, case, out)?;
     }
@@ -113,7 +115,7 @@ fn write_cases(result: &RunResult, out: &mut dyn io::Write) -> io::Result<()> {
 
 /// What tells the cases apart, a value for each case. Variants may differ in different things: of
 /// the others a case has what all have, or a dash.
-fn parameters(cases: &[&CaseResult]) -> Vec<Series> {
+pub(super) fn parameters(cases: &[&CaseResult]) -> Vec<Series> {
     let mut names: Vec<&str> = Vec::new();
     for (name, _) in cases.iter().flat_map(|case| swept(case)) {
         if !names.contains(&name.as_str()) {

@@ -10,6 +10,7 @@ use sockscope_program::signals::StopSignals;
 
 use super::args::{Discard, Send, Transport};
 use super::message::{Borders, STAMP_BYTES, Stamp};
+use super::process::cpu_ns;
 use super::report::{Report, Traffic};
 use super::schedule::{Schedule, pause};
 use super::socket::{Server, cannot, connected, datagrams_at, resets, unconnected, unless_stopped};
@@ -129,6 +130,7 @@ pub fn send(arguments: &Send) -> Result<Outcome, Failure> {
             "lab work: the last message has {last_bytes} bytes, and one with a stamp {STAMP_BYTES} or more"
         )));
     }
+    let before_ns = cpu_ns();
     for number in 0..messages {
         let bytes = if number + 1 == messages { last_bytes } else { bytes };
         let message = &mut message[..bytes];
@@ -148,8 +150,10 @@ pub fn send(arguments: &Send) -> Result<Outcome, Failure> {
         }
         pause(arguments.pause);
     }
+    let used_ns = cpu_ns() - before_ns;
     drop(put);
     let report = report.by(&schedule).with("refused", refused.into());
+    let report = report.with("cpu_ns", used_ns.into());
     report.with_times(arguments.list_times, &times_ns).print()
 }
 

@@ -12,6 +12,7 @@ mod others;
 mod programs;
 mod recorded;
 mod run;
+mod sends;
 mod spread;
 
 use std::fs;
@@ -25,6 +26,7 @@ use sockscope_record::counted;
 use sockscope_trace::Meta;
 
 use crate::conditions::{Conditions, DROPPED, Disturbed, Rule, Watch, scattered};
+use crate::profile::Symbols;
 pub use error::KernelError;
 use programs::{Kind, Programs};
 use recorded::Trace;
@@ -98,6 +100,8 @@ pub struct Plan<'a> {
     pub runs: Option<u32>,
     /// Which runs are dropped.
     pub rule: Rule,
+    /// Profiles the senders of an experiment whose file asks for the time in each routine.
+    pub profiles: bool,
     /// Where the traces of an experiment that records them are kept; `None`: nowhere.
     pub traces: Option<Traces<'a>>,
 }
@@ -126,9 +130,22 @@ pub fn run(
     progress: &mut dyn FnMut(&str),
 ) -> Result<RunResult, KernelError> {
     let traces = plan.traces.filter(|_| experiment.keeps(Keep::Trace));
-    let experiment = of_kernel(experiment)?;
+    let symbols = (plan.profiles && sends::are_profiled(experiment)).then(sends::symbols);
+    let (symbols, refused) = match symbols.transpose() {
+        Ok(symbols) => (symbols, None),
+        Err(error) => (None, Some(error)),
+    };
+    let mut experiment = if symbols.is_some() {
+        let mut prepared = of_kernel(&sends::prepared(experiment)?)?;
+        prepared.notes.extend(sends::notes(&prepared));
+        prepared
+    } else {
+        of_kernel(experiment)?
+    };
+    experiment.notes.extend(refused.map(|error| format!("there is no profile: {error}")));
     // A protocol that is compared has the runs that the first one has alone.
     let suiting = match experiment.cases()?.len() {
+        _ if symbols.is_some() => RUNS[0],
         few if few <= FEW => RUNS[usize::from(experiment.repetitions > 1)],
         some if some <= MANY => 2,
         _ => 1,
@@ -137,12 +154,16 @@ pub fn run(
     let cases = experiment.cases()?;
     experiment.repetitions = plan.runs.unwrap_or(suiting);
     let not_here = |reason| KernelError::NotHere { experiment: experiment.id.clone(), reason };
-    let works: Vec<Work> = cases
+    let mut works: Vec<Work> = cases
         .iter()
         .map(|case| Work::of(&experiment, case))
         .collect::<Result<_, _>>()
         .map_err(not_here)?;
-    let is_recorded = records(&experiment, &works);
+    if symbols.is_some() {
+        works.iter_mut().filter_map(Work::programs_mut).for_each(sends::on_fast_wire);
+    }
+    // A profile has a recorded run of its own.
+    let is_recorded = symbols.is_none() && records(&experiment, &works);
     let plan = Plan { traces, ..plan };
     if is_recorded && !experiment.keeps(Keep::Measures) {
         experiment.record.push(Keep::Measures);
@@ -151,6 +172,7 @@ pub fn run(
     let mut runs = Runs {
         plan,
         is_recorded,
+        symbols,
         disturbed: Vec::new(),
         spread: Spread::default(),
         late: 0,
@@ -267,11 +289,22 @@ impl Work {
     }
 }
 
+impl Work {
+    fn programs_mut(&mut self) -> Option<&mut Programs> {
+        match self {
+            Self::Programs(programs) => Some(programs),
+            Self::Cells(_) => None,
+        }
+    }
+}
+
 /// The runs of all cases.
 struct Runs<'a> {
     plan: Plan<'a>,
     /// An additional run of each case is recorded.
     is_recorded: bool,
+    /// Names for the profile of each case.
+    symbols: Option<Symbols>,
     disturbed: Vec<Disturbed>,
     spread: Spread,
     /// Runs whose wire was late.
@@ -321,6 +354,11 @@ impl Runs<'_> {
                 all.measures.splice(0..0, measures);
                 all.packet_times = times;
             }
+        }
+        if let (Some(symbols), Work::Programs(programs)) = (&self.symbols, work) {
+            let rounds = experiment.repetitions;
+            let found = sends::profile(programs, self.plan.laboratory, rounds, symbols);
+            all.sends = Some(found.map_err(|error| in_case(experiment, case, error))?);
         }
         Ok(Ok(all))
     }
@@ -517,6 +555,7 @@ mod tests {
             laboratory: Path::new("none"),
             runs: Some(1),
             rule: Rule { drops: false, ..Rule::default() },
+            profiles: true,
             traces: None,
         };
         let error = run(&uncached, plan, &|_| true, &mut |_| {}).unwrap_err().to_string();

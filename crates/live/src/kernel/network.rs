@@ -25,6 +25,7 @@ pub(super) fn with_hosts<T>(
             let line = Line { rate: Some(*rate), queue, ..line };
             Ok((work(&Topology::Pair.build(line)?.0), false))
         }
+        Network::Fast => Ok((work(&Topology::Pair.build(line)?.0), false)),
         Network::Crowd(rate, clients) => {
             let line = Line { rate: Some(*rate), ..line };
             Ok((work(&Topology::Crowd(*clients).build(line)?.0), false))

@@ -14,6 +14,8 @@ const ADDRESS: &str = "198.18.0.2:7000";
 const PORT: u16 = 7000;
 const SINK_PORT: u16 = 7001;
 const SINK: &str = "198.18.0.1:7001";
+/// The CPU of a client that has one of its own.
+pub(super) const CLIENT_CPU: usize = 0;
 /// Parameters with a counterpart here, as they stand in files.
 const KNOWN: [&str; 45] = [
     "machine",
@@ -81,6 +83,8 @@ pub(super) enum Network {
     Loopback,
     /// Two, with devices of a rate and a queue in packets.
     Pair(Bandwidth, Option<u64>),
+    /// Two, with devices without a rate.
+    Fast,
     /// A server, and so many clients, each with such a pair of devices.
     Crowd(Bandwidth, u8),
     /// Two, with a wire in user space, the same both ways.
@@ -189,15 +193,21 @@ impl Programs {
         self.servers.last().map(|server| server.port)
     }
 
-    /// Each end has a CPU of its own where there are two, and the load is on that of one end.
-    fn beside_load(&mut self, parameters: &Parameters) {
+    /// Gives each end a CPU of its own where there are two: those of client and server.
+    pub(super) fn bind_ends(&mut self) -> [usize; 2] {
         let cpus = std::thread::available_parallelism().map_or(1, NonZero::get);
-        let [client, server] = [0, usize::from(cpus > 1)];
+        let [client, server] = [CLIENT_CPU, usize::from(cpus > 1)];
         let bind = |arguments: &mut Vec<String>, cpu: usize| {
             arguments.splice(0..0, ["--cpu".to_owned(), cpu.to_string()]);
         };
         self.servers.iter_mut().for_each(|one| bind(&mut one.arguments, server));
         self.clients.iter_mut().for_each(|one| bind(one, client));
+        [client, server]
+    }
+
+    /// The load is on the CPU of one end.
+    fn beside_load(&mut self, parameters: &Parameters) {
+        let [client, server] = self.bind_ends();
         if parameters.load > 0 {
             let (side, cpu) = match parameters.load_at {
                 LoadAt::Server => (Side::Server, server),

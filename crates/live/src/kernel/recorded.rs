@@ -15,7 +15,7 @@ use std::time::Duration;
 use sockscope_analysis::{
     Analysis, Analyzer, ConnectionStore, FlowCurves, Passage, Stores, TraceFacts,
 };
-use sockscope_experiment::measurement::{Measure, PacketTimes};
+use sockscope_experiment::measurement::{Measure, PacketTimes, StageTime};
 use sockscope_probe::{Cgroup, Options, Pick, Priority, Recorder, Sink, Summary};
 use sockscope_record::{
     Connection, ConnectionId, Direction, Kind, Point, Record, Stage, tcp_flags,
@@ -165,6 +165,29 @@ impl Seen {
             sending_us: flow.gaps_in_bursts_us(),
             receiving_us: flow.delays_us(Point::InputDequeue, Point::ReceiveEnqueue),
         }
+    }
+
+    /// Times of the data in each stage, and in all of them.
+    pub(super) fn stage_times(&self) -> Vec<StageTime> {
+        let Some(store) = self.first() else { return Vec::new() };
+        let curves = Flow { store, stores: &self.stores }.curves();
+        let time = |stage: Stage| {
+            let mut delays: Vec<(u64, u64)> =
+                curves.delays(stage).iter().map(|run| (run.delay_ns(), run.len)).collect();
+            StageTime {
+                stage: stage.name(),
+                p50_ns: weighted_median(&mut delays),
+                mean_ns: weighted_mean(&delays),
+            }
+        };
+        Stage::ALL.into_iter().map(time).collect()
+    }
+
+    /// How often data passed each point.
+    pub(super) fn passages(&self) -> Vec<(&'static str, usize)> {
+        let Some(store) = self.first() else { return Vec::new() };
+        let flow = Flow { store, stores: &self.stores };
+        Point::ALL.into_iter().map(|point| (point.name(), flow.data(point).len())).collect()
     }
 
     /// Records that were missed.
@@ -366,6 +389,25 @@ fn spread_percent(values: &[f64]) -> f64 {
     100.0 * mean(&squares).sqrt() / middle
 }
 
+/// The value that half of the weights reach. Values are sorted by it.
+fn weighted_median(values: &mut [(u64, u64)]) -> Option<u64> {
+    values.sort_unstable();
+    let all: u64 = values.iter().map(|(_, weight)| weight).sum();
+    let mut sum = 0;
+    let reaches = |(_, weight): &&(u64, u64)| {
+        sum += weight;
+        2 * sum >= all
+    };
+    values.iter().find(reaches).map(|(value, _)| *value)
+}
+
+fn weighted_mean(values: &[(u64, u64)]) -> Option<u64> {
+    let all: u128 = values.iter().map(|(_, weight)| u128::from(*weight)).sum();
+    let sum: u128 =
+        values.iter().map(|(value, weight)| u128::from(*value) * u128::from(*weight)).sum();
+    u64::try_from(sum.checked_div(all)?).ok()
+}
+
 /// Arithmetic mean; no number when there is nothing.
 pub(super) fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
@@ -420,6 +462,16 @@ mod tests {
         assert_eq!(of("send_socket_us"), None, "nothing is recorded before point 1");
         assert_eq!(of("last_in_burst_delay_us"), Some(10.0));
         assert_eq!(of("pushed_emptying_percent"), Some(100.0));
+    }
+
+    #[test]
+    fn stages_have_the_median_of_their_octets_and_points_their_passages() {
+        let times = seen().stage_times();
+        let of = |name: &str| times.iter().find(|time| time.stage == name).unwrap();
+        assert_eq!((of("tcp_output").p50_ns, of("total").p50_ns), (Some(10_000), Some(70_000)));
+        assert!(seen().passages().iter().all(|(_, count)| *count == 2));
+        assert_eq!(weighted_median(&mut [(9, 1), (1, 2), (5, 3)]), Some(5));
+        assert_eq!((weighted_mean(&[(9, 1), (1, 3)]), weighted_mean(&[])), (Some(3), None));
     }
 
     #[test]

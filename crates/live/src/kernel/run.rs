@@ -51,9 +51,11 @@ pub(super) fn record(
 }
 
 /// What programs reported: servers and clients as the case has them.
-struct Reports {
+pub(super) struct Reports {
     servers: Vec<Value>,
-    clients: Vec<Value>,
+    pub(super) clients: Vec<Value>,
+    /// Numbers of the clients' processes on this host.
+    pub(super) client_pids: Vec<u32>,
     traffic: HostTraffic,
 }
 
@@ -69,6 +71,18 @@ fn on(
     if let Kind::Others(parser) = programs.kind {
         return others::run(starter, programs, parser);
     }
+    let (reports, ()) = reports(starter, programs, laboratory, || Ok(()))?;
+    Ok(reports.measurement(programs.kind))
+}
+
+/// Runs the programs. `begin` is called when the servers are there; what it gives is kept until the clients have ended.
+pub(super) fn reports<A>(
+    starter: Starter<'_>,
+    programs: &Programs,
+    laboratory: &Path,
+    begin: impl FnOnce() -> Result<A, KernelError>,
+) -> Result<(Reports, A), KernelError> {
+    let hosts = starter.hosts;
     let load = match &programs.load {
         Some((side, arguments)) => {
             let load = starter.start(*side, command(laboratory, arguments))?;
@@ -90,6 +104,7 @@ fn on(
         }
         servers.push(child);
     }
+    let begun = begin()?;
     let clients: Result<Vec<Child>, _> = programs
         .clients
         .iter()
@@ -104,7 +119,9 @@ fn on(
         let all = children.into_iter().map(|mut child| result(name, &mut child, patience));
         all.collect::<Result<Vec<Value>, _>>()
     };
-    let clients = results(clients?, "the client", RUN)?;
+    let clients = clients?;
+    let client_pids = clients.iter().map(Child::id).collect();
+    let clients = results(clients, "the client", RUN)?;
     if programs.needs_signal {
         servers.iter().try_for_each(terminate)?;
     }
@@ -114,7 +131,7 @@ fn on(
         terminate(&load)?;
         result("the load", &mut load, END)?;
     }
-    Ok(Reports { servers, clients, traffic }.measurement(programs.kind))
+    Ok((Reports { servers, clients, client_pids, traffic }, begun))
 }
 
 fn number(of: &Value, name: &str) -> u64 {

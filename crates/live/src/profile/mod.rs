@@ -20,8 +20,8 @@ pub use flame::flame_graph;
 pub use layers::Layer;
 pub use write::{write_folded, write_json, write_text};
 
-use sampling::Samples;
-use symbols::Symbols;
+pub(crate) use sampling::{Reading, Samples, Sampling};
+pub(crate) use symbols::Symbols;
 
 /// A sample of a program's own functions: only that it was there is known.
 const USER_SPACE: &str = "user space";
@@ -75,7 +75,8 @@ pub fn profile(
 }
 
 impl Profile {
-    fn of(samples: &Samples, symbols: &Symbols, frequency_hz: u64) -> Self {
+    /// Of samples that were taken. Its time and the cost of a sample are 0.
+    pub(crate) fn of(samples: &Samples, symbols: &Symbols, frequency_hz: u64) -> Self {
         let mut profile = Self {
             frequency_hz,
             elapsed_ns: 0,

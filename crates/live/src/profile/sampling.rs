@@ -3,6 +3,9 @@
 use std::collections::HashMap;
 use std::io;
 use std::process::{Child, Command};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use perf_event::data::Record;
@@ -11,6 +14,8 @@ use perf_event::{Builder, SampleFlag, Sampler};
 
 use super::error::ProfileError;
 
+/// Time between two looks into the buffers.
+const READ_EVERY: Duration = Duration::from_millis(10);
 /// Octets of samples that wait to be read, of each CPU.
 const BUFFER_BYTES: usize = 1 << 20;
 /// `PERF_RECORD_MISC_CPUMODE_MASK` and `PERF_RECORD_MISC_KERNEL` of include/uapi/linux/perf_event.h.
@@ -23,14 +28,14 @@ const CONTEXT_USER: u64 = 512_u64.wrapping_neg();
 
 /// One place of a program: the addresses of its kernel functions, the innermost one first. None: it was in user space.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct Place {
+pub(crate) struct Place {
     pub(super) pid: u32,
     pub(super) kernel: Vec<u64>,
 }
 
 /// Counts of samples.
 #[derive(Debug, Default)]
-pub(super) struct Samples {
+pub(crate) struct Samples {
     pub(super) places: HashMap<Place, u64>,
     /// Names of processes, by number: the last one counts.
     pub(super) names: HashMap<u32, String>,
@@ -39,7 +44,7 @@ pub(super) struct Samples {
 }
 
 /// Samplers of all CPUs.
-pub(super) struct Sampling {
+pub(crate) struct Sampling {
     cpus: Vec<Sampler>,
 }
 
@@ -49,8 +54,8 @@ impl Sampling {
     /// # Errors
     ///
     /// When the kernel refuses it, for lack of rights as a rule.
-    pub(super) fn of_children(frequency_hz: u64) -> Result<Self, ProfileError> {
-        let samplers = online_cpus().map(|cpu| sampler(cpu, frequency_hz, true));
+    pub(crate) fn of_children(frequency_hz: u64) -> Result<Self, ProfileError> {
+        let samplers = online_cpus().map(|cpu| sampler(cpu, frequency_hz, Scope::Children));
         let cpus = samplers.collect::<io::Result<_>>().map_err(ProfileError::Refused)?;
         Ok(Self { cpus })
     }
@@ -60,14 +65,25 @@ impl Sampling {
     /// # Errors
     ///
     /// As [`Sampling::of_children`].
-    pub(super) fn of_this_thread(frequency_hz: u64) -> Result<Self, ProfileError> {
-        let samplers = online_cpus().map(|cpu| sampler(cpu, frequency_hz, false));
+    pub(crate) fn of_this_thread(frequency_hz: u64) -> Result<Self, ProfileError> {
+        let samplers = online_cpus().map(|cpu| sampler(cpu, frequency_hz, Scope::Thread));
         let cpus = samplers.collect::<io::Result<_>>().map_err(ProfileError::Refused)?;
         Ok(Self { cpus })
     }
 
+    /// Of all that runs on a CPU, from now on. The timer runs through, while that of a process is set anew whenever the
+    /// process gets the CPU, which costs as much as a sample.
+    ///
+    /// # Errors
+    ///
+    /// As [`Sampling::of_children`].
+    pub(crate) fn of_cpu(cpu: usize, frequency_hz: u64) -> Result<Self, ProfileError> {
+        let sampler = sampler(cpu, frequency_hz, Scope::Cpu).map_err(ProfileError::Refused)?;
+        Ok(Self { cpus: vec![sampler] })
+    }
+
     /// Reads the samples that wait in the buffers.
-    pub(super) fn read(&mut self, samples: &mut Samples) {
+    pub(crate) fn read(&mut self, samples: &mut Samples) {
         for sampler in &mut self.cpus {
             while let Some(record) = sampler.next_record() {
                 let is_kernel = record.misc() & MODE_MASK == MODE_KERNEL;
@@ -110,19 +126,84 @@ fn range(text: &str) -> Option<(usize, usize)> {
     Some((first.parse().ok()?, last.parse().ok()?))
 }
 
-fn sampler(cpu: usize, frequency_hz: u64, is_inherited: bool) -> io::Result<Sampler> {
+/// Of what samples are taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Scope {
+    Thread,
+    Children,
+    Cpu,
+}
+
+fn sampler(cpu: usize, frequency_hz: u64, scope: Scope) -> io::Result<Sampler> {
     let mut builder = Builder::new(Software::CPU_CLOCK);
     builder
         .one_cpu(cpu)
         .include_kernel()
         .sample_frequency(frequency_hz)
         .sample(SampleFlag::IP | SampleFlag::TID | SampleFlag::CALLCHAIN);
-    if is_inherited {
-        builder.inherit(true).enable_on_exec(true).task(true).comm(true).comm_exec(true);
-    } else {
-        builder.enabled(true);
+    match scope {
+        Scope::Children => {
+            builder.inherit(true).enable_on_exec(true).task(true).comm(true).comm_exec(true);
+        }
+        Scope::Thread => drop(builder.enabled(true)),
+        Scope::Cpu => drop(builder.any_pid().enabled(true)),
     }
     builder.build()?.sampled(BUFFER_BYTES)
+}
+
+impl Samples {
+    /// Those of one process.
+    pub(crate) fn of_process(mut self, pid: u32) -> Self {
+        self.places.retain(|place, _| place.pid == pid);
+        self
+    }
+
+    /// Adds those of another run.
+    pub(crate) fn add(&mut self, other: Self) {
+        for (place, count) in other.places {
+            *self.places.entry(place).or_default() += count;
+        }
+        self.names.extend(other.names);
+        self.missed += other.missed;
+    }
+}
+
+/// A thread that reads samples until it is ended.
+pub(crate) struct Reading {
+    is_over: Arc<AtomicBool>,
+    thread: JoinHandle<Samples>,
+}
+
+impl Reading {
+    /// # Errors
+    ///
+    /// When there is no thread for it.
+    pub(crate) fn begin(mut sampling: Sampling) -> Result<Self, ProfileError> {
+        let is_over = Arc::new(AtomicBool::new(false));
+        let of_thread = Arc::clone(&is_over);
+        let read = move || {
+            let mut samples = Samples::default();
+            loop {
+                // One that is alone with its flag has no owner any more.
+                let is_over =
+                    of_thread.load(Ordering::Acquire) || Arc::strong_count(&of_thread) == 1;
+                sampling.read(&mut samples);
+                if is_over {
+                    return samples;
+                }
+                std::thread::sleep(READ_EVERY);
+            }
+        };
+        let thread = std::thread::Builder::new().spawn(read).map_err(ProfileError::Command)?;
+        Ok(Self { is_over, thread })
+    }
+
+    /// All samples up to now.
+    pub(crate) fn end(self) -> Samples {
+        self.is_over.store(true, Ordering::Release);
+        // The thread reported its panic.
+        self.thread.join().unwrap_or_default()
+    }
 }
 
 /// Starts the command under samplers, and reads them until it ends or `is_stopped` says so; a child that is not waited
@@ -141,6 +222,6 @@ pub(super) fn run(
         if is_over {
             return Ok((samples, child));
         }
-        std::thread::sleep(Duration::from_millis(10));
+        std::thread::sleep(READ_EVERY);
     }
 }

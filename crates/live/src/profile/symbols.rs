@@ -6,7 +6,7 @@ use super::error::ProfileError;
 
 /// Functions by their address, ascending.
 #[derive(Debug, Default)]
-pub(super) struct Symbols {
+pub(crate) struct Symbols {
     functions: Vec<(u64, Box<str>)>,
 }
 
@@ -16,7 +16,7 @@ impl Symbols {
     /// # Errors
     ///
     /// When the kernel hides its addresses from this process.
-    pub(super) fn read() -> Result<Self, ProfileError> {
+    pub(crate) fn read() -> Result<Self, ProfileError> {
         let text = fs::read_to_string("/proc/kallsyms").map_err(ProfileError::Symbols)?;
         let symbols = Self::parse(&text);
         if symbols.functions.last().is_none_or(|(address, _)| *address == 0) {

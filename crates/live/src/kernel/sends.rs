@@ -1,0 +1,256 @@
+//! Where a message of a sender spends its time: today's form of the tables that kgmon and gprof gave to the study of
+//! buffers in 4.2BSD.
+//!
+//! The wire has no rate, so that the sender's CPU is the limit, as it was on the VAX. Runs with samples and runs without
+//! alternate, which shows the cost of the samples. A recorded run with one message at a time shows the stages.
+
+use std::iter;
+use std::path::Path;
+
+use sockscope_experiment::measurement::{LayerSamples, SendProfile};
+use sockscope_experiment::{Experiment, Keep, Protocol, Workload};
+
+use super::children::{Starter, problem};
+use super::error::KernelError;
+use super::network::with_hosts;
+use super::programs::{CLIENT_CPU, Network, Programs};
+use super::run::{record, reports};
+use crate::profile::{Profile, ProfileError, Reading, Samples, Sampling, Symbols};
+
+/// Samples of a second of CPU time. It shares no factor with the ticks of the kernel.
+const FREQUENCY_HZ: u64 = 3_989;
+/// CPU time of a run of the sender. A round has two runs with samples and two without.
+const RUN_NS: f64 = 750e6;
+/// Messages of a run that shows about how long one takes, and CPU time of the runs that show it better.
+const FIRST_MESSAGES: u64 = 2_000;
+const FIRST_RUN_NS: f64 = 100e6;
+/// Messages of a run at least and at most.
+const MESSAGES: (f64, f64) = (1_000.0, 5_000_000.0);
+/// The recorded run: each message has left all queues when the next one is sent.
+const MESSAGES_ALONE: u64 = 300;
+const PAUSE: &str = "1ms";
+
+/// Whether the file asks for the time in each routine of a sender.
+pub(super) fn are_profiled(experiment: &Experiment) -> bool {
+    experiment.workload == Workload::Send && experiment.keeps(Keep::Seconds)
+}
+
+/// The experiment with today's sizes, on a wire without a rate, and each message sent at once.
+pub(super) fn prepared(experiment: &Experiment) -> Result<Experiment, KernelError> {
+    let mut rest = experiment.without(&["link"], &[])?;
+    rest.add_values_of_kernel();
+    let cases = rest.cases()?;
+    let first = cases.first().map(|case| &case.parameters);
+    let messages = first.and_then(|it| it.messages).unwrap_or(1);
+    // A run without a slow line is short enough as it is.
+    let mut changes = vec![format!("messages={messages}")];
+    if first.is_some_and(|it| it.protocol == Protocol::Tcp) {
+        changes.push("nagle=false".to_owned());
+    }
+    rest.set_all(&changes)?;
+    Ok(rest)
+}
+
+/// What a reader must know of the profile.
+pub(super) fn notes(experiment: &Experiment) -> Vec<String> {
+    let mut notes = vec![
+        "the wire has no rate, so that the sender's CPU is the limit, as on the VAX".to_owned(),
+        "CPU time is of the sender's process; the kernel carries its packets up to the reader's socket, and \
+         acknowledgments back, mostly on that time"
+            .to_owned(),
+        format!(
+            "stages are of a recorded run of {MESSAGES_ALONE} messages with {PAUSE} between two; the time before point 1 \
+             is unknown"
+        ),
+    ];
+    if experiment.parameter_names().contains("nagle") {
+        notes.push(
+            "TCP_NODELAY is set, as 4.2BSD had no Nagle's rule: each message is a segment"
+                .to_owned(),
+        );
+    }
+    notes
+}
+
+/// The names of the kernel's functions, where the kernel gives them and samples.
+pub(super) fn symbols() -> Result<Symbols, ProfileError> {
+    Sampling::of_this_thread(1)?;
+    Symbols::read()
+}
+
+/// Programs without the limit of a rate, each end bound to a CPU.
+pub(super) fn on_fast_wire(programs: &mut Programs) {
+    if matches!(programs.network, Network::Pair(..)) {
+        programs.network = Network::Fast;
+    }
+    programs.bind_ends();
+}
+
+/// The profile of a case, of so many rounds.
+pub(super) fn profile(
+    programs: &Programs,
+    laboratory: &Path,
+    rounds: u32,
+    symbols: &Symbols,
+) -> Result<SendProfile, KernelError> {
+    let first = send(&with_messages(programs, FIRST_MESSAGES), laboratory, false)?;
+    let mut message_ns = first.message_ns();
+    let (mut plain, mut sampled) = (Sent::default(), Sent::default());
+    let mut cost_percent = Vec::new();
+    // The first round is short: it shows how many messages fill a run.
+    for run_ns in [FIRST_RUN_NS].into_iter().chain(iter::repeat_n(RUN_NS, rounds as usize)) {
+        let messages = (run_ns / message_ns).clamp(MESSAGES.0, MESSAGES.1) as u64;
+        let programs = with_messages(programs, messages);
+        let mut round = [Sent::default(), Sent::default()];
+        // A drift of the machine is in both alike.
+        for is_sampled in [false, true, true, false] {
+            round[usize::from(is_sampled)].add(send(&programs, laboratory, is_sampled)?);
+        }
+        let [without, with] = round;
+        message_ns = without.message_ns();
+        if run_ns < RUN_NS {
+            continue;
+        }
+        cost_percent.push(100.0 * (with.message_ns() / message_ns - 1.0));
+        plain.add(without);
+        sampled.add(with);
+    }
+    let found = Profile::of(&sampled.samples, symbols, FREQUENCY_HZ);
+    let alone = with_pause(with_messages(programs, MESSAGES_ALONE));
+    let seen = record(&alone, laboratory, None)?;
+    let of_message =
+        |(point, passages): (&'static str, usize)| (point, passages as f64 / MESSAGES_ALONE as f64);
+    let layers = found.layers().into_iter().map(|one| LayerSamples {
+        rank: one.layer as usize,
+        layer: one.layer.name(),
+        functions: one.functions.iter().map(|(name, n)| ((*name).to_owned(), *n)).collect(),
+    });
+    Ok(SendProfile {
+        messages: sampled.messages,
+        frequency_hz: FREQUENCY_HZ,
+        missed: found.missed,
+        cpu_ns: plain.message_ns(),
+        cost_percent,
+        points_by_chance: found.points_by_chance(),
+        layers: layers.collect(),
+        stages: seen.stage_times(),
+        passages: seen.passages().into_iter().map(of_message).collect(),
+    })
+}
+
+/// What a sender did, in one run or several.
+#[derive(Default)]
+struct Sent {
+    messages: u64,
+    cpu_ns: u64,
+    samples: Samples,
+}
+
+impl Sent {
+    fn message_ns(&self) -> f64 {
+        self.cpu_ns as f64 / self.messages.max(1) as f64
+    }
+
+    fn add(&mut self, other: Self) {
+        self.messages += other.messages;
+        self.cpu_ns += other.cpu_ns;
+        self.samples.add(other.samples);
+    }
+}
+
+/// One run of the sender and its reader.
+fn send(programs: &Programs, laboratory: &Path, is_sampled: bool) -> Result<Sent, KernelError> {
+    let (sent, _) = with_hosts(&programs.network, |hosts| {
+        let begin = || is_sampled.then(reading).transpose();
+        let (reports, reading) =
+            reports(Starter { hosts, group: None }, programs, laboratory, begin)?;
+        let client = &reports.clients[0];
+        let number = |of: &serde_json::Value| of.as_u64().unwrap_or(0);
+        let (messages, cpu_ns) = (number(&client["sent"]["messages"]), number(&client["cpu_ns"]));
+        // A datagram that ICMP refused took its call too.
+        let messages = messages + number(&client["refused"]);
+        let samples = reading.map_or_else(Samples::default, Reading::end);
+        let samples = samples.of_process(reports.client_pids[0]);
+        Ok(Sent { messages, cpu_ns, samples })
+    })?;
+    sent
+}
+
+/// Samples of the sender's CPU from now on.
+fn reading() -> Result<Reading, KernelError> {
+    let reading = Sampling::of_cpu(CLIENT_CPU, FREQUENCY_HZ).and_then(Reading::begin);
+    reading.map_err(|error| problem(error.to_string()))
+}
+
+fn with_messages(programs: &Programs, messages: u64) -> Programs {
+    let mut programs = programs.clone();
+    for client in &mut programs.clients {
+        client.retain(|argument| argument != "--list-times");
+        if let Some(at) = client.iter().position(|argument| argument == "--messages") {
+            client[at + 1] = messages.to_string();
+        }
+    }
+    programs
+}
+
+fn with_pause(mut programs: Programs) -> Programs {
+    for client in &mut programs.clients {
+        client.extend(["--pause", PAUSE].map(str::to_owned));
+    }
+    programs
+}
+
+#[cfg(test)]
+mod tests {
+    use sockscope_experiment::builtin_by_id;
+
+    use super::super::of_kernel;
+    use super::*;
+
+    fn programs(id: &str, set: &[&str]) -> (Experiment, Vec<Programs>) {
+        let mut experiment = builtin_by_id(id).unwrap();
+        experiment.set_all(set).unwrap();
+        assert!(are_profiled(&experiment));
+        let experiment = of_kernel(&prepared(&experiment).unwrap()).unwrap();
+        let cases = experiment.cases().unwrap();
+        let programs = cases.iter().map(|case| {
+            let mut programs = Programs::of(&experiment, case).unwrap();
+            on_fast_wire(&mut programs);
+            programs
+        });
+        let programs = programs.collect();
+        (experiment, programs)
+    }
+
+    #[test]
+    fn each_message_is_sent_at_once_on_a_wire_without_a_rate() {
+        let (experiment, all) = programs("bb-1", &[]);
+        assert_eq!(all.len(), 9, "six sizes of the paper and three of today");
+        assert!(all.iter().all(|it| it.network == Network::Fast), "{all:?}");
+        let client = with_pause(with_messages(&all[8], 300)).clients[0].join(" ");
+        assert!(
+            client.contains("--message-bytes 32768b --messages 300 --nodelay --pause 1ms"),
+            "{client}"
+        );
+        assert!(notes(&experiment).iter().any(|note| note.contains("TCP_NODELAY")));
+        assert!(!notes(&programs("bb-2", &[]).0).iter().any(|note| note.contains("TCP_NODELAY")));
+    }
+
+    #[test]
+    fn what_is_set_stays() {
+        let set = ["topology=loopback", "message_bytes=7", "messages=9"];
+        let (_, all) = programs("bb-2", &set);
+        assert_eq!((all.len(), &all[0].network), (1, &Network::Loopback));
+        assert!(
+            all[0].clients[0].join(" ").contains("--message-bytes 7b --messages 9 "),
+            "{all:?}"
+        );
+    }
+
+    #[test]
+    fn only_senders_whose_routines_are_timed_have_a_profile() {
+        for (id, is) in [("bb-1", true), ("bb-2", true), ("bb-3", false), ("lh-1", false)] {
+            assert_eq!(are_profiled(&builtin_by_id(id).unwrap()), is, "{id}");
+        }
+    }
+}
