@@ -69,9 +69,12 @@ fn root_every_octet_of_a_transfer_arrives_in_both_topologies() {
 #[test]
 fn root_remote_calls_and_sends_have_a_time_each() {
     let test = "root_remote_calls_and_sends_have_a_time_each";
-    let arguments = ["lh-1", "--set", "data_bytes=0", "--set", "calls=4"];
+    let arguments = ["lh-1", "--set", "data_bytes=0", "--set", "calls=4", "--set", "sack=false"];
     let Some(calls) = ran(test, &arguments) else { return };
     assert_eq!(count(&results(&calls)[0]["call_ns"]["n"]), 4, "{calls}");
+    let namespaces = &calls["conditions"]["namespaces"];
+    assert_eq!(namespaces[0]["both"]["net.ipv4.tcp_sack"], "0", "that of the run: {namespaces}");
+    assert_eq!(namespaces.as_array().map(Vec::len), Some(1), "{namespaces}");
     let arguments =
         ["bb-3", "--set", "messages=5", "--set", "link=ethernet-3", "--set", "link_delay_us=0"];
     let Some(sends) = ran(test, &arguments) else { return };

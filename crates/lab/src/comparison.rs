@@ -212,9 +212,9 @@ pub fn write_comparison_json(comparison: &Comparison, out: &mut dyn io::Write) -
 
 #[cfg(test)]
 mod tests {
-    use sockscope_experiment::builtin_by_id;
-    use sockscope_experiment::measurement::{Measurement, PacketTimes, Phase};
+    use sockscope_experiment::measurement::{Measure, Measurement, PacketTimes, Phase};
     use sockscope_experiment::result::OnKernel;
+    use sockscope_experiment::{Experiment, builtin_by_id};
     use sockscope_render::chart::Series;
 
     use super::*;
@@ -267,6 +267,42 @@ mod tests {
         write_comparison(&both, &mut text).unwrap();
         let text = String::from_utf8(text).unwrap();
         assert!(text.contains("  today protocol quic "), "{text}");
+    }
+
+    #[test]
+    fn a_size_of_the_kernel_alone_has_no_counterpart() {
+        let mut experiment = builtin_by_id("bb-1").unwrap();
+        let result = |cases: Vec<Case>, experiment: Experiment| RunResult {
+            cases: cases
+                .into_iter()
+                .map(|case| CaseResult { case, measured: Measurement::default() })
+                .collect(),
+            experiment,
+            kernel: None,
+        };
+        let model = result(experiment.cases().unwrap(), experiment.clone());
+        experiment.add_values_of_kernel();
+        let kernel = result(experiment.cases().unwrap(), experiment);
+        let both = Comparison { model, kernel };
+        let counts = both.kernel.cases.iter().map(|today| both.then(&today.case).count());
+        assert_eq!(counts.collect::<Vec<_>>(), [1, 1, 1, 1, 1, 1, 0, 0, 0]);
+    }
+
+    #[test]
+    fn a_figure_over_a_parameter_of_the_model_is_not_drawn_of_a_kernel() {
+        let experiment = builtin_by_id("si-4c").unwrap();
+        let wanted = ["stage_read_us", "stage_compute_us", "stage_write_us", "stage_cpu_wait_us"];
+        let measures = wanted.map(|name| Measure::new(name, 1.0)).to_vec();
+        let drawn = |left_out: &[&str]| {
+            let experiment = experiment.without(left_out, &[]).unwrap();
+            let case = experiment.cases().unwrap().remove(0);
+            let measured = Measurement { measures: measures.clone(), ..Measurement::default() };
+            let kernel = comparison().kernel.kernel;
+            let cases = vec![CaseResult { case, measured }];
+            let drawn = charts(&RunResult { experiment, cases, kernel });
+            drawn.unwrap().iter().any(|(name, _)| name == "figure-18-times")
+        };
+        assert!(drawn(&[]) && !drawn(&["depth"]));
     }
 
     #[test]

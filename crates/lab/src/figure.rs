@@ -113,7 +113,10 @@ fn of_kernel(figure: &Figure, result: &RunResult) -> Option<Figure> {
     rest.y.retain(|name| numbers.iter().any(|(other, _)| other == name));
     let has_phases = figure.phases && !first.measured.phases.is_empty();
     let has_times = figure.protocol_times && !first.measured.packet_times.receiving_us.is_empty();
-    (has_phases || has_times || figure.x.is_some() && !rest.y.is_empty()).then_some(rest)
+    // A parameter of the model alone has no value there.
+    let has_x = |x: &str| result.cases.iter().any(|case| case.case.value(x).is_some());
+    let has_curves = figure.x.as_deref().is_some_and(has_x) && !rest.y.is_empty();
+    (has_phases || has_times || has_curves).then_some(rest)
 }
 
 fn chart(figure: &Figure, result: &RunResult) -> Result<Chart, String> {

@@ -5,6 +5,8 @@
 pub struct SendProfile {
     /// Messages of the runs with samples.
     pub messages: u64,
+    /// Segments with data, or datagrams, for a message of these runs.
+    pub segments_per_message: f64,
     /// Samples of a second of CPU time.
     pub frequency_hz: u64,
     /// Samples that found no room.

@@ -106,6 +106,7 @@ struct SystemCallView<'a> {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct SendsView<'a> {
     messages: u64,
+    segments_per_message: f64,
     frequency_hz: u64,
     samples: u64,
     missed_samples: u64,
@@ -234,6 +235,7 @@ impl<'a> SendsView<'a> {
         };
         Self {
             messages: sends.messages,
+            segments_per_message: sends.segments_per_message,
             frequency_hz: sends.frequency_hz,
             samples: sends.samples(),
             missed_samples: sends.missed,

@@ -76,7 +76,7 @@ pub(super) fn write_sends(result: &RunResult, out: &mut dyn io::Write) -> io::Re
         "the least, or a tenth of the least message above it, and more than chance makes it"
     )?;
     writeln!(out)?;
-    writeln!(out, "The profile")?;
+    writeln!(out, "The runs of the profile, one message after the other")?;
     table("", sends.quality()).write_by_name(out)
 }
 
@@ -142,6 +142,9 @@ impl Sends<'_> {
         let least = |it: &SendProfile| it.cost_percent.iter().copied().reduce(f64::min);
         let most = |it: &SendProfile| it.cost_percent.iter().copied().reduce(f64::max);
         vec![
+            self.row("segments or datagrams for a message", |it| {
+                format!("{:.2}", it.segments_per_message)
+            }),
             self.row("samples", |it| it.samples().to_string()),
             self.row("samples without room", |it| it.missed.to_string()),
             self.row("points of a share by chance (95 %)", |it| percent(Some(it.points_by_chance))),
@@ -240,6 +243,7 @@ mod tests {
         let [copy, tcp, ip] = samples;
         SendProfile {
             messages: 1000,
+            segments_per_message: 0.5,
             cpu_ns,
             cost_percent: vec![2.0, 1.0],
             points_by_chance: 1.25,

@@ -18,7 +18,9 @@ pub(super) fn panels(figure: &Figure, result: &RunResult) -> Vec<ChartPanel> {
             names.push(phase.process);
         }
     }
-    let window = (figure.from_ms.unwrap_or(0.0) * 1e6, figure.to_ms.unwrap_or(f64::MAX) * 1e6);
+    let end_ns = phases.iter().map(|phase| phase.to_ns - start_ns).max().unwrap_or(0);
+    let to_ns = figure.to_ms.map_or(end_ns as f64, |ms| ms * 1e6);
+    let window = (figure.from_ms.unwrap_or(0.0) * 1e6, to_ns);
     let panel = |name: &&str| {
         let own = phases.iter().filter(|phase| phase.process == *name);
         ChartPanel {
@@ -51,22 +53,45 @@ fn points<'a>(
         points.push((at_ns, next));
         state = next;
     }
-    if to_ns < f64::MAX {
-        points.push((to_ns, state));
-    }
+    points.push((to_ns, state));
     points
 }
 
 #[cfg(test)]
 mod tests {
+    use sockscope_experiment::builtin_by_id;
+    use sockscope_experiment::measurement::Measurement;
+    use sockscope_experiment::result::CaseResult;
+
     use super::*;
+
+    #[test]
+    fn panels_without_a_window_show_the_same_time() {
+        let experiment = builtin_by_id("si-4c").unwrap();
+        let mut figure = experiment.figures.iter().find(|it| it.phases).unwrap().clone();
+        (figure.from_ms, figure.to_ms) = (None, None);
+        figure.only.clear();
+        let phase = |process, from_ns, to_ns| Phase { process, from_ns, to_ns };
+        let phases = vec![phase("read", 100, 120), phase("write", 150, 400)];
+        let case = experiment.cases().unwrap().remove(0);
+        let measured = Measurement { phases, ..Measurement::default() };
+        let cases = vec![CaseResult { case, measured }];
+        let result = RunResult { experiment, cases, kernel: None };
+        let panels = panels(&figure, &result);
+        let ends = panels.iter().map(|panel| {
+            let points = &panel.series[0].points;
+            (points[0].0, points[points.len() - 1].0)
+        });
+        assert_eq!(ends.collect::<Vec<_>>(), [(0.0, 300.0), (0.0, 300.0)]);
+    }
 
     #[test]
     fn a_window_begins_and_ends_in_the_state_that_holds_there() {
         let phase = |from_ns, to_ns| Phase { process: "read", from_ns, to_ns };
         let phases = [phase(100, 120), phase(150, 170), phase(190, 250)];
-        let all = points(phases.iter(), 100, (0.0, f64::MAX));
+        let all = points(phases.iter(), 100, (0.0, 300.0));
         assert_eq!(all[..3], [(0.0, 0.0), (0.0, 1.0), (20.0, 0.0)]);
+        assert_eq!(all.last(), Some(&(300.0, 0.0)));
         let some = points(phases.iter(), 100, (60.0, 100.0));
         assert_eq!(some, [(60.0, 1.0), (70.0, 0.0), (90.0, 1.0), (100.0, 1.0)]);
     }

@@ -52,7 +52,7 @@ pub struct Machine {
     pub clock_source: Option<String>,
     /// Memory in octets.
     pub memory_bytes: Option<u64>,
-    /// Settings of the kernel, by their names in sysctl.
+    /// Settings of the kernel, by their names in sysctl: those of this program's network namespace.
     pub settings: BTreeMap<&'static str, String>,
     /// Network devices of this namespace, by name.
     pub devices: BTreeMap<String, Device>,
@@ -81,7 +81,7 @@ impl Machine {
             governors: governors(),
             clock_source: line("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
             memory_bytes: memory_bytes(),
-            settings: SETTINGS.into_iter().filter_map(setting).collect(),
+            settings: settings(),
             devices: devices(),
         }
     }
@@ -98,6 +98,12 @@ impl Machine {
         };
         format!("Linux {}, {cpus} ({cpu}{kind}){speed}", self.kernel)
     }
+}
+
+/// Settings of the kernel for this thread's network namespace, by their names in sysctl. Those that only the first
+/// namespace has are missing in others.
+pub(crate) fn settings() -> BTreeMap<&'static str, String> {
+    SETTINGS.into_iter().filter_map(setting).collect()
 }
 
 /// The value of the first line `name : value`.

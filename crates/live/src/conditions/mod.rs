@@ -5,6 +5,7 @@
 //! it, and the result has the reason. A machine that is always busy gives no number.
 
 mod machine;
+mod namespaces;
 mod others;
 mod processes;
 mod rule;
@@ -12,6 +13,8 @@ mod rule;
 use serde::Serialize;
 
 pub use machine::{Device, Machine};
+pub use namespaces::Namespaces;
+pub(crate) use namespaces::{add_case, without_names_of_all};
 pub use others::{Others, Watch};
 pub use processes::Busy;
 pub use rule::{DROPPED, Rule, scattered};
@@ -21,6 +24,9 @@ pub use rule::{DROPPED, Rule, scattered};
 pub struct Conditions {
     /// What the machine is.
     pub machine: Machine,
+    /// Settings of the namespaces in which the traffic was; none: it was in that of the machine.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub namespaces: Vec<Namespaces>,
     /// What others did from the first run to the last.
     pub others: Others,
     /// Which runs are dropped.
@@ -41,7 +47,7 @@ pub struct Disturbed {
 impl Conditions {
     /// On this machine.
     pub fn of(others: Others, rule: Rule, disturbed: Vec<Disturbed>) -> Self {
-        Self { machine: Machine::read(), others, rule, disturbed }
+        Self { machine: Machine::read(), namespaces: Vec::new(), others, rule, disturbed }
     }
 
     /// The number of disturbed runs, and the reason of the first; `None` without one.

@@ -25,7 +25,10 @@ use sockscope_probe::Summary;
 use sockscope_record::counted;
 use sockscope_trace::Meta;
 
-use crate::conditions::{Conditions, DROPPED, Disturbed, Rule, Watch, scattered};
+use crate::conditions::{
+    Conditions, DROPPED, Disturbed, Namespaces, Rule, Watch, add_case, scattered,
+    without_names_of_all,
+};
 use crate::profile::Symbols;
 pub use error::KernelError;
 use programs::{Kind, Programs};
@@ -178,6 +181,7 @@ pub fn run(
         late: 0,
         missed: 0,
         bundles: Vec::new(),
+        namespaces: Vec::new(),
     };
     let mut results = Vec::new();
     let mut notes = Vec::new();
@@ -197,7 +201,9 @@ pub fn run(
     }
     notes.extend(runs.words());
     let bundles = std::mem::take(&mut runs.bundles);
-    let conditions = Conditions::of(watch.end(), plan.rule, runs.disturbed);
+    let namespaces = without_names_of_all(runs.namespaces);
+    let conditions =
+        Conditions { namespaces, ..Conditions::of(watch.end(), plan.rule, runs.disturbed) };
     notes.extend(conditions.disturbed_words());
     notes.push(conditions.others.words());
     let kernel = OnKernel {
@@ -313,6 +319,8 @@ struct Runs<'a> {
     missed: u64,
     /// Traces that were kept.
     bundles: Vec<(Case, PathBuf)>,
+    /// Settings of the namespaces of the runs.
+    namespaces: Vec<Namespaces>,
 }
 
 impl Runs<'_> {
@@ -414,6 +422,7 @@ impl Runs<'_> {
                     let run = run::run(programs, self.plan.laboratory)
                         .map_err(|error| in_case(experiment, case, error))?;
                     self.late += u64::from(run.is_late);
+                    add_case(&mut self.namespaces, case.words(), run.namespaces);
                     run.measured
                 }
             };

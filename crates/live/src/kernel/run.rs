@@ -16,6 +16,7 @@ use super::network::with_hosts;
 use super::others;
 use super::programs::{Kind, Programs};
 use super::recorded::{self, Seen, Trace};
+use crate::conditions::Namespaces;
 
 /// Time in which the processes of a load start.
 const LOAD_BEFORE: Duration = Duration::from_millis(100);
@@ -25,13 +26,18 @@ pub(super) struct Run {
     pub(super) measured: Measurement,
     /// The wire was late by more than its share.
     pub(super) is_late: bool,
+    /// Settings of both ends.
+    pub(super) namespaces: Namespaces,
 }
 
 pub(super) fn run(programs: &Programs, laboratory: &Path) -> Result<Run, KernelError> {
-    let (measured, is_late) = with_hosts(&programs.network, |hosts| {
-        on(Starter { hosts, group: None }, programs, laboratory)
+    let (ran, is_late) = with_hosts(&programs.network, |hosts| {
+        let starter = Starter { hosts, group: None };
+        // The case's settings are there from its beginning to the end of its namespaces.
+        Ok::<_, KernelError>((on(starter, programs, laboratory)?, Namespaces::read(hosts)?))
     })?;
-    Ok(Run { measured: measured?, is_late })
+    let (measured, namespaces) = ran?;
+    Ok(Run { measured, is_late, namespaces })
 }
 
 /// The same while the kernel's passages of data are recorded.
@@ -139,6 +145,11 @@ fn number(of: &Value, name: &str) -> u64 {
 }
 
 impl Reports {
+    /// Segments with data, and datagrams, both ways.
+    pub(super) fn segments(&self) -> u64 {
+        self.traffic.data_segments + self.traffic.retransmitted + self.traffic.datagrams
+    }
+
     fn measurement(&self, kind: Kind) -> Measurement {
         // The programs that ask are those that begin, and the last reader is the first server.
         let start_ns = self.clients.iter().map(|it| number(it, "start_ns")).min().unwrap_or(0);
@@ -148,9 +159,7 @@ impl Reports {
             bytes: number(&received["received"], "bytes"),
             transfer_ns,
             call_ns: [transfer_ns].into_iter().collect(),
-            segments: self.traffic.data_segments
-                + self.traffic.retransmitted
-                + self.traffic.datagrams,
+            segments: self.segments(),
             acks: self.traffic.pure_acks,
             retransmitted: self.traffic.retransmitted,
             ..Measurement::default()

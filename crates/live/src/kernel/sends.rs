@@ -127,6 +127,7 @@ pub(super) fn profile(
     });
     Ok(SendProfile {
         messages: sampled.messages,
+        segments_per_message: sampled.segments as f64 / sampled.messages.max(1) as f64,
         frequency_hz: FREQUENCY_HZ,
         missed: found.missed,
         cpu_ns: plain.message_ns(),
@@ -142,6 +143,7 @@ pub(super) fn profile(
 #[derive(Default)]
 struct Sent {
     messages: u64,
+    segments: u64,
     cpu_ns: u64,
     samples: Samples,
 }
@@ -153,6 +155,7 @@ impl Sent {
 
     fn add(&mut self, other: Self) {
         self.messages += other.messages;
+        self.segments += other.segments;
         self.cpu_ns += other.cpu_ns;
         self.samples.add(other.samples);
     }
@@ -171,7 +174,7 @@ fn send(programs: &Programs, laboratory: &Path, is_sampled: bool) -> Result<Sent
         let messages = messages + number(&client["refused"]);
         let samples = reading.map_or_else(Samples::default, Reading::end);
         let samples = samples.of_process(reports.client_pids[0]);
-        Ok(Sent { messages, cpu_ns, samples })
+        Ok(Sent { messages, segments: reports.segments(), cpu_ns, samples })
     })?;
     sent
 }
