@@ -4,7 +4,7 @@ use std::io;
 
 use serde_json::{Value, json};
 use sockscope_experiment::papers::Claims;
-use sockscope_experiment::result::{CaseResult, RunResult, wrapped, write_json};
+use sockscope_experiment::result::{CaseResult, RunResult, wrapped, write_json, write_tables};
 use sockscope_experiment::{Case, Error, word};
 use sockscope_render::chart::Chart;
 
@@ -137,6 +137,12 @@ pub fn write_comparison(comparison: &Comparison, out: &mut dyn io::Write) -> io:
         }
         writeln!(out)?;
     }
+    if kernel.cases.iter().any(|case| case.measured.sends.is_some()) {
+        writeln!(out, "Then: routines of the model's sender")?;
+        write_tables(model, out)?;
+        writeln!(out, "Today: layers of the kernel")?;
+        write_tables(kernel, out)?;
+    }
     write_claims(comparison, out)?;
     let notes = kernel.kernel.as_ref().map_or(&[][..], |kernel| &kernel.notes);
     for note in kernel.experiment.notes.iter().chain(notes) {
@@ -212,7 +218,9 @@ pub fn write_comparison_json(comparison: &Comparison, out: &mut dyn io::Write) -
 
 #[cfg(test)]
 mod tests {
-    use sockscope_experiment::measurement::{Measure, Measurement, PacketTimes, Phase};
+    use sockscope_experiment::measurement::{
+        Measure, Measurement, PacketTimes, Phase, SendProfile,
+    };
     use sockscope_experiment::result::OnKernel;
     use sockscope_experiment::{Experiment, builtin_by_id};
     use sockscope_render::chart::Series;
@@ -286,6 +294,15 @@ mod tests {
         let both = Comparison { model, kernel };
         let counts = both.kernel.cases.iter().map(|today| both.then(&today.case).count());
         assert_eq!(counts.collect::<Vec<_>>(), [1, 1, 1, 1, 1, 1, 0, 0, 0]);
+        let mut both = both.clone();
+        both.model.cases[0].measured.calls.push(("sosend", 7));
+        both.kernel.cases[0].measured.sends = Some(SendProfile::default());
+        let mut text = Vec::new();
+        write_comparison(&both, &mut text).unwrap();
+        let text = String::from_utf8(text).unwrap();
+        let [then, sosend, today] = ["Then: routines", "sosend", "CPU time of the sender"]
+            .map(|words| text.find(words).unwrap_or_else(|| panic!("{words}: {text}")));
+        assert!(then < sosend && sosend < today, "{text}");
     }
 
     #[test]

@@ -8,7 +8,7 @@ mod text;
 
 pub use csv::write_csv;
 pub use json::write_json;
-pub use text::{wrapped, write_text};
+pub use text::{wrapped, write_tables, write_text};
 
 use std::path::PathBuf;
 

@@ -20,12 +20,21 @@ const WIDTH: usize = 88;
 pub fn write_text(result: &RunResult, out: &mut dyn io::Write) -> io::Result<()> {
     write_head(result, out)?;
     write_cases(result, out)?;
-    write_routines(result, out)?;
-    write_sends(result, out)?;
+    write_tables(result, out)?;
     for case in &result.cases {
         write_lists(result, case, out)?;
     }
     Ok(())
+}
+
+/// Writes the tables of a sender's routines, or of its layers on a kernel; nothing where the result has none.
+///
+/// # Errors
+///
+/// When `out` fails.
+pub fn write_tables(result: &RunResult, out: &mut dyn io::Write) -> io::Result<()> {
+    write_routines(result, out)?;
+    write_sends(result, out)
 }
 
 fn write_head(result: &RunResult, out: &mut dyn io::Write) -> io::Result<()> {
