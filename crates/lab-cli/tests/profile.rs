@@ -11,6 +11,8 @@ const POINTS_MAX: f64 = 3.0;
 /// Runs of the long form.
 const RUNS: usize = 3;
 
+/// Programs that others attached, as a recorder of theirs: no layer of a send.
+const OF_OTHERS: &str = "BPF";
 /// Shares of the layers in percent, by size and layer.
 type Shares = BTreeMap<(u64, String), f64>;
 
@@ -46,13 +48,15 @@ fn shares(cases: &[Value]) -> Shares {
     let mut shares = Shares::new();
     for case in cases {
         let size = case["parameters"]["message_bytes"].as_u64().expect("each case has a size");
-        let sends = &case["results"]["sends"];
-        let all = sends["samples"].as_f64().expect("it is a count");
-        for layer in sends["layers"].as_array().expect("the schema has layers") {
+        let layers = case["results"]["sends"]["layers"].as_array().expect("the schema has layers");
+        let counted = |layer: &Value| {
             let name = layer["layer"].as_str().expect("it has a name").to_owned();
-            let samples = layer["samples"].as_f64().expect("it is a count");
-            shares.insert((size, name), 100.0 * samples / all);
-        }
+            (name, layer["samples"].as_f64().expect("it is a count"))
+        };
+        let own: Vec<_> =
+            layers.iter().map(counted).filter(|(name, _)| name != OF_OTHERS).collect();
+        let all: f64 = own.iter().map(|(_, samples)| samples).sum();
+        shares.extend(own.into_iter().map(|(name, samples)| ((size, name), 100.0 * samples / all)));
     }
     shares
 }

@@ -140,6 +140,14 @@ mod tests {
     }
 
     #[test]
+    fn lookups_that_protocols_share_are_not_tcp() {
+        assert_eq!(Layer::of_function("inet_lookup_ifaddr_rcu"), Some(Layer::Ip));
+        let stack = ["inet_lookup_reuseport", "__udp4_lib_lookup", "__udp4_lib_rcv"];
+        assert_eq!(Layer::of_stack(&stack).0, Layer::Udp);
+        assert_eq!(Layer::of_function("__inet_lookup_established"), Some(Layer::Tcp));
+    }
+
+    #[test]
     fn a_lock_counts_as_its_callers() {
         let stack = ["_raw_spin_lock_bh", "lock_sock_nested", "tcp_sendmsg", "do_syscall_64"];
         assert_eq!(Layer::of_stack(&stack), (Layer::Socket, "lock_sock_nested"));
