@@ -3,8 +3,7 @@
 
 use std::io;
 
-use super::table::{Series, Table};
-use super::text::parameters;
+use super::table::{Series, Table, parameters};
 use super::{CaseResult, RunResult};
 use crate::measurement::SendProfile;
 
@@ -39,7 +38,7 @@ impl Dependence {
     }
 }
 
-/// Profiles of all cases, and which of them have a size of the paper.
+/// Profiles of all cases, and whether each has a size of the paper.
 struct Sends<'a> {
     profiles: Vec<&'a SendProfile>,
     is_of_paper: Vec<bool>,

@@ -5,6 +5,9 @@
 
 use std::io;
 
+use super::CaseResult;
+use crate::word;
+
 /// Columns of a page. One column alone may be wider.
 const WIDTH: usize = 100;
 const GAP: &str = "  ";
@@ -66,6 +69,27 @@ impl Table {
         let columns: Vec<_> = (0..cases).map(column).collect();
         write_blocks(&[Column { head, fields: names, is_right: false }], &columns, out)
     }
+}
+
+/// What tells the cases apart, a value for each case. Variants may differ in different things: of
+/// the others a case has what all have, or a dash.
+pub(super) fn parameters(cases: &[&CaseResult]) -> Vec<Series> {
+    let mut names: Vec<&str> = Vec::new();
+    for (name, _) in cases.iter().flat_map(|case| swept(case)) {
+        if !names.contains(&name.as_str()) {
+            names.push(name);
+        }
+    }
+    let value = |case: &CaseResult, name: &str| case.case.value(name).map_or("-".to_owned(), word);
+    let of_name = |name: &str| Series {
+        name: name.to_owned(),
+        values: cases.iter().map(|case| value(case, name)).collect(),
+    };
+    names.into_iter().map(of_name).collect()
+}
+
+fn swept(case: &CaseResult) -> &[(String, toml::Value)] {
+    &case.case.named[case.case.named.len() - case.case.swept..]
 }
 
 struct Column {

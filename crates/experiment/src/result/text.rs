@@ -3,7 +3,7 @@
 use std::io;
 
 use super::sends::write_sends;
-use super::table::{Series, Table};
+use super::table::{Series, Table, parameters};
 use super::{CaseResult, RunResult};
 use crate::measurement::Measurement;
 use crate::{Keep, word};
@@ -120,27 +120,6 @@ fn write_cases(result: &RunResult, out: &mut dyn io::Write) -> io::Result<()> {
         writeln!(out, "{} of {all} cases; CSV and JSON have all", shown.len())?;
     }
     Ok(())
-}
-
-/// What tells the cases apart, a value for each case. Variants may differ in different things: of
-/// the others a case has what all have, or a dash.
-pub(super) fn parameters(cases: &[&CaseResult]) -> Vec<Series> {
-    let mut names: Vec<&str> = Vec::new();
-    for (name, _) in cases.iter().flat_map(|case| swept(case)) {
-        if !names.contains(&name.as_str()) {
-            names.push(name);
-        }
-    }
-    let value = |case: &CaseResult, name: &str| case.case.value(name).map_or("-".to_owned(), word);
-    let of_name = |name: &str| Series {
-        name: name.to_owned(),
-        values: cases.iter().map(|case| value(case, name)).collect(),
-    };
-    names.into_iter().map(of_name).collect()
-}
-
-fn swept(case: &CaseResult) -> &[(String, toml::Value)] {
-    &case.case.named[case.case.named.len() - case.case.swept..]
 }
 
 /// The names of what [`case_fields`] gives.
