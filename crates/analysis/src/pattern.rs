@@ -16,6 +16,10 @@ use sockscope_record::{Kind, Point, Protocol, Record, Side};
 use crate::send_hold::{NODELAY, is_of_option, is_option_on};
 use crate::{ConnectionStore, FlowStore};
 
+/// Level and number of the options `SO_SNDBUF` and `SO_RCVBUF`, as in a record.
+const SEND_BUFFER: (u16, u16) = (1, 7);
+const RECEIVE_BUFFER: (u16, u16) = (1, 8);
+
 /// Calls of the two programs of a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pattern {
@@ -38,6 +42,10 @@ pub struct Activity {
     pub read_buffer_is_lower_bound: bool,
     /// The program set `TCP_NODELAY`.
     pub no_delay: bool,
+    /// The last value of `SO_SNDBUF` that the program set, bytes.
+    pub send_buffer_bytes: Option<u64>,
+    /// The last value of `SO_RCVBUF` that the program set, bytes.
+    pub receive_buffer_bytes: Option<u64>,
 }
 
 /// One call that moved bytes.
@@ -249,9 +257,14 @@ fn activity(
     // A program may read by several sizes: a shorter read that left bytes says nothing of the largest one.
     activity.read_buffer_is_lower_bound = largest_cut < largest;
     activity.read_buffer_bytes = largest;
-    let mut options = store.flow(side.sends()).events_of(Kind::SocketOption);
-    let set = options.rfind(|event| is_of_option(event, NODELAY));
-    activity.no_delay = set.is_some_and(is_option_on);
+    let last = |name| {
+        let mut options = store.flow(side.sends()).events_of(Kind::SocketOption);
+        options.rfind(|event| is_of_option(event, name))
+    };
+    activity.no_delay = last(NODELAY).is_some_and(is_option_on);
+    let asked = |name| last(name).and_then(Record::socket_option).map(|it| u64::from(it.asked));
+    activity.send_buffer_bytes = asked(SEND_BUFFER);
+    activity.receive_buffer_bytes = asked(RECEIVE_BUFFER);
     activity
 }
 

@@ -59,6 +59,9 @@ pub enum Command {
     /// Run the experiments of classic papers on the model and check their claims.
     #[command(disable_help_flag = true)]
     Lab(HandedOver),
+    /// Make the calls of a recorded connection again, unchanged and with a change, and show the difference.
+    #[command(disable_help_flag = true)]
+    Replay(HandedOver),
     /// Serve, call, find names and store files over VMTP (RFC 1045).
     #[command(disable_help_flag = true)]
     Vmtp(HandedOver),
@@ -822,10 +825,13 @@ mod tests {
             &["call", ""],
             &[],
         ] {
-            for name in ["lab", "top", "vmtp"] {
+            for name in ["lab", "replay", "top", "vmtp"] {
                 let parsed =
                     Arguments::try_parse_from([&["sockscope", name], words].concat()).unwrap();
-                let (Command::Lab(rest) | Command::Top(rest) | Command::Vmtp(rest)) =
+                let (Command::Lab(rest)
+                | Command::Replay(rest)
+                | Command::Top(rest)
+                | Command::Vmtp(rest)) =
                     parsed.command
                 else {
                     panic!("{name} is not handed over")

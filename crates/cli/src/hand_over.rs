@@ -1,5 +1,6 @@
-//! `sockscope lab` and `sockscope vmtp`, commands of the program `sockscope-lab`, and `sockscope top`, of
-//! `sockscope-view`. The program takes the place of this process. So does that for figures of pixels.
+//! `sockscope lab`, `sockscope replay` and `sockscope vmtp`, commands of the program `sockscope-lab`, and
+//! `sockscope top`, of `sockscope-view`. The program takes the place of this process. So does that for
+//! figures of pixels.
 //!
 //! cargo and git start their subcommands in the same way. This program then links neither the model, nor
 //! the libraries of the experiments, nor those of the screen.

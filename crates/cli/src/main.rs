@@ -64,6 +64,7 @@ fn execute(command: Command) -> Result<Outcome, Failure> {
         Command::Try(arguments) => trial::try_fixes(&arguments).map(|()| Outcome::Done),
         Command::Top(rest) => Err(hand_over("top", &rest.arguments)),
         Command::Lab(rest) => Err(hand_over("lab", &rest.arguments)),
+        Command::Replay(rest) => Err(hand_over("replay", &rest.arguments)),
         Command::Vmtp(rest) => Err(hand_over("vmtp", &rest.arguments)),
     }
 }

@@ -11,8 +11,8 @@ const HEAD: &str = "\
 
 The help of `sockscope` and of each command; a test keeps this page the same. Results go to standard output, messages
 to standard error. Standard output of `run` belongs to the command, and its report goes to standard error. With
-`NO_COLOR` set there is no colour. Commands of other programs, in the same folder or in PATH: `lab` and `vmtp` of
-[`sockscope-lab`](lab-cli.md), `top` of [`sockscope-view`](view-cli.md).
+`NO_COLOR` set there is no colour. Commands of other programs, in the same folder or in PATH: `lab`, `replay` and
+`vmtp` of [`sockscope-lab`](lab-cli.md), `top` of [`sockscope-view`](view-cli.md).
 
 | exit status | meaning |
 |---|---|
@@ -26,7 +26,7 @@ const SOCKSCOPE: Program = Program {
     path: env!("CARGO_BIN_EXE_sockscope"),
     name: "sockscope",
     package: "sockscope-cli",
-    elsewhere: &["lab", "top", "vmtp"],
+    elsewhere: &["lab", "replay", "top", "vmtp"],
 };
 
 #[test]
@@ -39,7 +39,7 @@ fn every_command_has_an_entry() {
     let commands = commands(&SOCKSCOPE.help(&[]));
     for command in [
         "run", "record", "report", "show", "plot", "explain", "doctor", "compare", "demo", "try",
-        "top", "lab", "vmtp",
+        "top", "lab", "replay", "vmtp",
     ] {
         assert!(commands.iter().any(|name| name == command), "{command}: {commands:?}");
     }

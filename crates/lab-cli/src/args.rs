@@ -9,7 +9,7 @@ use sockscope_link::{
 };
 use sockscope_live::host::Service;
 
-/// The laboratory: the commands `sockscope lab` and `sockscope vmtp`.
+/// The laboratory: the commands `sockscope lab`, `sockscope replay` and `sockscope vmtp`.
 #[derive(Debug, Parser)]
 #[command(name = "sockscope-lab", version, max_term_width = 100, disable_help_subcommand = true)]
 pub struct Arguments {
@@ -23,6 +23,9 @@ pub struct Arguments {
 pub enum Command {
     /// Run the experiments of classic papers on the model and check their claims.
     Lab(Box<Lab>),
+    /// Make the calls of a recorded connection again, unchanged and with a change, and show the difference.
+    #[command(after_help = crate::replay::args::EXAMPLES)]
+    Replay(crate::replay::args::Replay),
     /// Serve, call, find names and store files over VMTP (RFC 1045).
     Vmtp(crate::vmtp::args::Vmtp),
 }

@@ -1,6 +1,6 @@
 //! The program `sockscope-lab`: experiments of classic papers, and VMTP.
 //!
-//! `sockscope lab` and `sockscope vmtp` start it with their arguments. Results go to standard output,
+//! `sockscope lab`, `sockscope replay` and `sockscope vmtp` start it with their arguments. Results go to standard output,
 //! messages to standard error. Exit status: 0 done, 1 `--check` found something, 2 an error, which one
 //! line names.
 
@@ -19,6 +19,7 @@ mod pattern;
 mod png;
 mod profile;
 mod programs;
+mod replay;
 mod vmtp;
 mod wire;
 mod work;
@@ -40,6 +41,7 @@ fn main() -> ExitCode {
 fn execute(command: Command) -> Result<Outcome, Failure> {
     match command {
         Command::Lab(arguments) => lab::lab(&arguments),
+        Command::Replay(arguments) => replay::replay(&arguments),
         Command::Vmtp(arguments) => vmtp::vmtp(&arguments).map(|()| Outcome::Done),
     }
 }

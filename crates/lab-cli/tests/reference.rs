@@ -10,8 +10,8 @@ use page::{Program, commands};
 const HEAD: &str = "\
 # Command line of the laboratory
 
-The help of `sockscope-lab` and of each command; a test keeps this page the same. `sockscope lab` and `sockscope vmtp`
-start this program with their arguments; it must be in the folder of `sockscope` or in PATH, and
+The help of `sockscope-lab` and of each command; a test keeps this page the same. `sockscope lab`, `sockscope replay`
+and `sockscope vmtp` start this program with their arguments; it must be in the folder of `sockscope` or in PATH, and
 `cargo build --release -p sockscope-lab-cli` builds it. Results go to standard output, messages to standard error.
 
 | exit status | meaning |
@@ -35,7 +35,7 @@ fn the_page_of_the_command_line_is_what_the_program_says() {
 
 #[test]
 fn every_command_has_an_entry() {
-    assert_eq!(commands(&LABORATORY.help(&[])), ["lab", "vmtp"]);
+    assert_eq!(commands(&LABORATORY.help(&[])), ["lab", "replay", "vmtp"]);
     let of_lab =
         ["list", "run", "check", "link", "compare", "profile", "host", "png", "pattern", "work"];
     assert_eq!(commands(&LABORATORY.help(&["lab"])), of_lab);

@@ -16,6 +16,8 @@ pub enum PatternChange {
     WriteBytes(u64),
     /// Reads take so many bytes at most.
     ReadBytes(u64),
+    /// Both sides set `SO_SNDBUF` and `SO_RCVBUF` to this.
+    Buffers(u64),
     /// The programs take no time between calls.
     NoThinking,
 }
@@ -33,9 +35,10 @@ impl FromStr for PatternChange {
             None if text == "nodelay" => Ok(Self::NoDelay),
             Some(("write-bytes", value)) => bytes(value).map(Self::WriteBytes),
             Some(("read-bytes", value)) => bytes(value).map(Self::ReadBytes),
+            Some(("buffers", value)) => bytes(value).map(Self::Buffers),
             Some(("think", "0")) => Ok(Self::NoThinking),
             _ => Err(format!(
-                "{text} is no change: give one-write, nodelay, write-bytes=N, read-bytes=N or think=0"
+                "{text} is no change: give one-write, nodelay, write-bytes=N, read-bytes=N, buffers=N or think=0"
             )),
         }
     }
@@ -48,6 +51,7 @@ impl fmt::Display for PatternChange {
             Self::NoDelay => f.write_str("nodelay"),
             Self::WriteBytes(bytes) => write!(f, "write-bytes={bytes}"),
             Self::ReadBytes(bytes) => write!(f, "read-bytes={bytes}"),
+            Self::Buffers(bytes) => write!(f, "buffers={bytes}"),
             Self::NoThinking => f.write_str("think=0"),
         }
     }
@@ -60,6 +64,10 @@ impl PatternChange {
             match self {
                 Self::NoDelay => side.no_delay = true,
                 Self::ReadBytes(bytes) => side.read_buffer_bytes = bytes,
+                Self::Buffers(bytes) => {
+                    side.send_buffer_bytes = Some(bytes);
+                    side.receive_buffer_bytes = Some(bytes);
+                }
                 _ => {}
             }
             for steps in &mut side.sequences {
@@ -67,7 +75,7 @@ impl PatternChange {
                     Self::OneWrite => *steps = written_anew(steps, None),
                     Self::WriteBytes(bytes) => *steps = written_anew(steps, Some(bytes)),
                     Self::NoThinking => steps.iter_mut().for_each(|step| step.think_ns = 0),
-                    Self::NoDelay | Self::ReadBytes(_) => {}
+                    Self::NoDelay | Self::ReadBytes(_) | Self::Buffers(_) => {}
                 }
             }
         }
@@ -167,7 +175,7 @@ mod tests {
 
     #[test]
     fn a_change_is_read_as_it_is_written() {
-        for change in ["one-write", "nodelay", "write-bytes=7", "read-bytes=65536", "think=0"] {
+        for change in ["one-write", "nodelay", "write-bytes=7", "read-bytes=65536", "buffers=9", "think=0"] {
             assert_eq!(change.parse::<PatternChange>().unwrap().to_string(), change);
         }
     }

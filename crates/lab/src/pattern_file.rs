@@ -42,6 +42,9 @@ impl PatternFile {
             line(&mut text, "read_buffer_bytes", &activity.read_buffer_bytes.to_string());
             let is_lower_bound = activity.read_buffer_is_lower_bound.to_string();
             line(&mut text, "read_buffer_is_lower_bound", &is_lower_bound);
+            for (key, bytes) in buffers(activity) {
+                bytes.iter().for_each(|bytes| line(&mut text, key, &bytes.to_string()));
+            }
             text.push_str(
                 "# Writes, and those of which it is certain which step they waited for.\n",
             );
@@ -79,6 +82,14 @@ impl PatternFile {
         let pattern = Pattern { sides: [client_did, server_did] };
         Ok(Self { connection, processes: [client, server], pattern })
     }
+}
+
+/// The keys of the sizes of a socket's buffers, which the file has where the program set them.
+fn buffers(activity: &Activity) -> [(&'static str, Option<u64>); 2] {
+    [
+        ("send_buffer_bytes", activity.send_buffer_bytes),
+        ("receive_buffer_bytes", activity.receive_buffer_bytes),
+    ]
 }
 
 fn line(text: &mut String, key: &str, value: &str) {
@@ -161,6 +172,7 @@ fn activity(table: &Table) -> Result<Activity, String> {
         sequences.resize_with(sequences.len().max(sequence as usize + 1), Vec::new);
         sequences[sequence as usize].extend(unfold(&[parsed]));
     }
+    let optional = |key| table.get(key).map(|value| whole(Some(value), key)).transpose();
     Ok(Activity {
         sequences,
         writes: number(table, "writes")?,
@@ -168,6 +180,8 @@ fn activity(table: &Table) -> Result<Activity, String> {
         read_buffer_bytes: number(table, "read_buffer_bytes")?,
         read_buffer_is_lower_bound: boolean(table, "read_buffer_is_lower_bound")?,
         no_delay: boolean(table, "no_delay")?,
+        send_buffer_bytes: optional("send_buffer_bytes")?,
+        receive_buffer_bytes: optional("receive_buffer_bytes")?,
     })
 }
 
@@ -250,6 +264,8 @@ mod tests {
             read_buffer_bytes: 400,
             read_buffer_is_lower_bound: true,
             no_delay: false,
+            send_buffer_bytes: None,
+            receive_buffer_bytes: Some(4096),
         };
         PatternFile {
             connection: "tcp 127.0.0.1:40000 > 127.0.0.1:80".to_owned(),

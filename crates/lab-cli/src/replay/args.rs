@@ -1,0 +1,92 @@
+//! The command line of `sockscope replay`.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use clap::{Args, ValueEnum};
+use sockscope_lab::pattern_change::PatternChange;
+use sockscope_link::Interval;
+
+pub const EXAMPLES: &str = "\
+Examples:
+  sockscope record --calls -o calls.sockscope -- ./client
+  sockscope replay calls.sockscope --set one-write
+  sockscope replay calls.sockscope --set nodelay --set delay=10ms -o replayed
+  sockscope replay calls.sockscope --on model --set personality=4.3bsd";
+
+/// `sockscope replay`.
+#[derive(Debug, Args)]
+pub struct Replay {
+    /// Folder of a trace bundle that was recorded with --calls
+    #[arg(value_name = "DIR")]
+    pub dir: PathBuf,
+    /// Connection by its number in the report; without it, the one with the flow of most bytes
+    #[arg(long, value_name = "N")]
+    pub connection: Option<u32>,
+    /// A change, all of which are made together (several: repeat): one-write, nodelay, write-bytes=N, read-bytes=N,
+    /// buffers=N, think=0, delay=10ms; with --on model also personality=NAME and machine=NAME
+    #[arg(long, value_name = "CHANGE")]
+    pub set: Vec<ReplayChange>,
+    /// Where to make the calls again
+    #[arg(long, value_enum, default_value_t)]
+    pub on: ReplayOn,
+    /// Runs without the change and with it, in turns; an even number
+    #[arg(long, value_name = "N", default_value_t = 6, value_parser = clap::value_parser!(u32).range(2..=100))]
+    pub rounds: u32,
+    /// Keep the pattern and the bundle of each run in this folder
+    #[arg(short, long, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+    /// Form of the result
+    #[arg(long, value_enum, default_value_t)]
+    pub format: ReplayFormat,
+}
+
+/// Where the calls are made again.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum ReplayOn {
+    /// On this machine, by two processes
+    #[default]
+    Live,
+    /// In the executable model of the stacks that the papers measured
+    Model,
+}
+
+/// Form of the result.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum ReplayFormat {
+    /// For people
+    #[default]
+    Text,
+    /// Schema sockscope.replay/1, one document
+    Json,
+}
+
+/// One change between the unchanged run and the changed one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ReplayChange {
+    /// Of the calls.
+    Calls(PatternChange),
+    /// Of the path: a wire with this delay in each direction.
+    Delay(Interval),
+    /// Of the model's network stack.
+    Personality(String),
+    /// Of the model's machine.
+    Machine(String),
+}
+
+impl FromStr for ReplayChange {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.split_once('=') {
+            Some(("delay", value)) => {
+                value.parse().map(Self::Delay).map_err(|error| error.to_string())
+            }
+            Some(("personality", value)) => Ok(Self::Personality(value.to_owned())),
+            Some(("machine", value)) => Ok(Self::Machine(value.to_owned())),
+            _ => text.parse().map(Self::Calls).map_err(|error: String| {
+                format!("{error}, buffers=N, delay=TIME, personality=NAME or machine=NAME")
+            }),
+        }
+    }
+}
