@@ -50,15 +50,15 @@ const DELAY_MAX_US: u64 = 60_000_000;
 /// A name, its value where it is given, least and most.
 type Bound = (&'static str, Option<u64>, u64, u64);
 
-/// Refuses a number out of its range, and a run that would carry too much.
-pub(super) fn check(parameters: &Parameters, workload: Workload) -> Result<(), String> {
+/// Refuses a number out of its range.
+pub(super) fn check(parameters: &Parameters) -> Result<(), String> {
     let all = [counts(parameters), octets(parameters), times(parameters)].concat();
     let outside = all.iter().find(|(_, value, least, most)| {
         value.is_some_and(|value| !(*least..=*most).contains(&value))
     });
     match outside {
         Some((name, _, least, most)) => Err(format!("expected `{name}` from {least} to {most}")),
-        None => check_carried(parameters, workload),
+        None => Ok(()),
     }
 }
 
@@ -103,8 +103,8 @@ fn times(parameters: &Parameters) -> Vec<Bound> {
     ]
 }
 
-/// What a run carries in all, and the portions that it goes in.
-fn check_carried(parameters: &Parameters, workload: Workload) -> Result<(), String> {
+/// Refuses a run that would carry too much, or in too many portions.
+pub(super) fn check_carried(parameters: &Parameters, workload: Workload) -> Result<(), String> {
     let of = |value: Option<u64>| value.unwrap_or(1);
     let (name, count, each) = match workload {
         Workload::Send => ("message_bytes", of(parameters.messages), of(parameters.message_bytes)),

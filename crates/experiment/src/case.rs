@@ -91,7 +91,7 @@ impl Case {
 }
 
 /// The parameters of `table`, which has what `named` has, and must have those `required`.
-fn typed<T: DeserializeOwned>(
+pub(super) fn typed<T: DeserializeOwned>(
     table: Table,
     named: &[(String, Value)],
     required: &[&str],

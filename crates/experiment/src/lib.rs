@@ -13,6 +13,7 @@ mod case;
 mod error;
 mod faults;
 mod figure;
+mod hosts;
 pub mod measurement;
 mod other_programs;
 pub mod papers;

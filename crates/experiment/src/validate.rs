@@ -37,7 +37,17 @@ pub(super) fn check(parameters: &Parameters, workload: Workload) -> Result<(), S
     if data_is_whole && parameters.data_bytes.is_none_or(|bytes| bytes > MESSAGE_MAX) {
         return Err(format!("expected `data_bytes` from 0 to {MESSAGE_MAX}"));
     }
-    bounds::check(parameters, workload)?;
+    check_hosts(parameters)?;
+    bounds::check_carried(parameters, workload)?;
+    if workload == Workload::Pipeline && parameters.topology == Topology::Loopback {
+        return Err("`pipeline` needs a stage before and one after it: a pair".to_owned());
+    }
+    check_no_stranger(parameters, workload)
+}
+
+/// Refuses numbers out of their range, and hosts and links whose parameters do not go together.
+pub(super) fn check_hosts(parameters: &Parameters) -> Result<(), String> {
+    bounds::check(parameters)?;
     if (parameters.send_rule == SendRule::LowWater) != parameters.low_water_bytes.is_some() {
         return Err("`low_water_bytes` goes with `send_rule = \"low-water\"`".to_owned());
     }
@@ -51,10 +61,7 @@ pub(super) fn check(parameters: &Parameters, workload: Workload) -> Result<(), S
             "`{name}` needs a link, and `topology = \"loopback\"` has none: set topology=pair too"
         ));
     }
-    if workload == Workload::Pipeline && parameters.topology == Topology::Loopback {
-        return Err("`pipeline` needs a stage before and one after it: a pair".to_owned());
-    }
-    check_no_stranger(parameters, workload)
+    Ok(())
 }
 
 /// Refuses what another workload would need: it would change nothing, silently.

@@ -13,6 +13,7 @@
 //! | `run` | all runs of an experiment |
 //! | `bundle`, `figure` | traces and charts made of that |
 //! | `pattern_file`, `pattern_change` | what programs did with their sockets, as a file, and a change to it |
+//! | `replay` | these calls made again on modelled hosts |
 //! | `comparison` | the same experiment on the model and on a kernel |
 
 mod atm_pair;
@@ -23,6 +24,7 @@ mod link_faults;
 pub mod model;
 pub mod pattern_change;
 pub mod pattern_file;
+pub mod replay;
 pub mod run;
 mod vmtp_pair;
 mod wire;

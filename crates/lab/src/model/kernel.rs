@@ -10,7 +10,7 @@ use sockscope_stack::{Cost, Costs, Personality, Routine};
 const CLUSTER_BYTES: u32 = 1024;
 
 /// The machine of both hosts: one included in the program, or a file of its form.
-pub(super) fn machine(parameters: &Parameters) -> Result<Machine, String> {
+pub(crate) fn machine(parameters: &Parameters) -> Result<Machine, String> {
     let name = &parameters.machine;
     let mut machine = match name.strip_suffix(".toml") {
         Some(_) => machine_file(name)?,
@@ -91,7 +91,7 @@ fn scaled(costs: &Costs, percent: u32) -> Costs {
 }
 
 /// The personality with the switches of the experiment.
-pub(super) fn personality(parameters: &Parameters) -> Result<Personality, String> {
+pub(crate) fn personality(parameters: &Parameters) -> Result<Personality, String> {
     let name = &parameters.personality;
     let found = Personality::by_name(name);
     let mut personality = found.ok_or_else(|| {

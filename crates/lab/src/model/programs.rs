@@ -19,10 +19,10 @@ pub(super) const CLIENT: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 pub(super) const SERVER: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 2);
 
 /// When the programs of the second host start, so that it listens when the first one connects.
-const SERVER_START_NS: u64 = 100_000_000;
+pub(crate) const SERVER_START_NS: u64 = 100_000_000;
 
 /// When the program of the first host starts.
-pub(super) const CLIENT_START_NS: u64 = 1_000_000_000;
+pub(crate) const CLIENT_START_NS: u64 = 1_000_000_000;
 
 /// The same with load, in seconds: it is started first and the transfer immediately after (§4.4.1 of the
 /// SunOS study).
@@ -112,7 +112,7 @@ fn saturated(bytes: u64) -> u32 {
 }
 
 /// Address of the second program.
-fn server_address(parameters: &Parameters) -> Ipv4Addr {
+pub(crate) fn server_address(parameters: &Parameters) -> Ipv4Addr {
     match parameters.topology {
         Topology::Loopback => Ipv4Addr::LOCALHOST,
         Topology::Pair => SERVER,

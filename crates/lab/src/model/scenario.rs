@@ -11,8 +11,34 @@ use crate::link_faults::link_faults;
 const LINE_BITS_PER_S: u64 = 2_940_000;
 const LINE_MTU: u32 = 1536;
 
+/// A line in place of the link that the parameters name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Line {
+    /// Bits a second, each way.
+    pub bits_per_s: u64,
+    /// From one end to the other.
+    pub delay_ns: u64,
+    /// Bytes of the largest packet.
+    pub mtu: u32,
+}
+
 /// The hosts of a case and their link, with a seed for chance.
 pub(super) fn scenario(parameters: &Parameters, seed: u64) -> Result<Scenario, String> {
+    let line = Line {
+        bits_per_s: LINE_BITS_PER_S,
+        delay_ns: parameters.link_delay_us * 1000,
+        mtu: LINE_MTU,
+    };
+    let line = (parameters.link == LinkKind::Line3).then_some(line);
+    scenario_with(parameters, line, seed)
+}
+
+/// The same with a line, where there is one.
+pub(crate) fn scenario_with(
+    parameters: &Parameters,
+    line: Option<Line>,
+    seed: u64,
+) -> Result<Scenario, String> {
     let machine = kernel::machine(parameters)?;
     let personality = kernel::personality(parameters)?;
     let host = |name: &str, address, timer_ms: Option<u64>| {
@@ -22,11 +48,13 @@ pub(super) fn scenario(parameters: &Parameters, seed: u64) -> Result<Scenario, S
         host.stack.segment_bytes_max = parameters.segment_bytes;
         host.has_probes = parameters.probing;
         host.is_round_robin = parameters.scheduler == SchedulerKind::RoundRobin;
-        let mut host = match (parameters.topology, parameters.link) {
+        let mut host = match (parameters.topology, line) {
             (Topology::Loopback, _) => host.with_loopback(),
-            (Topology::Pair, LinkKind::Ethernet3) => host.with_ethernet3(address, 0),
-            (Topology::Pair, LinkKind::Ethernet10) => host.with_ethernet10(address, 0),
-            (Topology::Pair, LinkKind::Line3) => host.with_line(address, LINE_MTU, 0),
+            (Topology::Pair, Some(line)) => host.with_line(address, line.mtu, 0),
+            (Topology::Pair, None) if parameters.link == LinkKind::Ethernet3 => {
+                host.with_ethernet3(address, 0)
+            }
+            (Topology::Pair, None) => host.with_ethernet10(address, 0),
         };
         if let Some(packets) = parameters.interface_queue_packets {
             for interface in &mut host.stack.interfaces {
@@ -44,22 +72,14 @@ pub(super) fn scenario(parameters: &Parameters, seed: u64) -> Result<Scenario, S
         Topology::Loopback => (vec![client], Vec::new()),
         Topology::Pair => {
             let server = host("server", SERVER, parameters.server_timer_ms);
-            (
-                vec![client, server],
-                vec![link(parameters).with_faults(link_faults(parameters.faults()))],
-            )
+            let link = match line {
+                Some(line) => LinkConfig::point_to_point(line.bits_per_s, line.delay_ns),
+                None if parameters.link == LinkKind::Ethernet3 => LinkConfig::ethernet3(),
+                None => LinkConfig::ethernet10(),
+            };
+            (vec![client, server], vec![link.with_faults(link_faults(parameters.faults()))])
         }
     };
     let log = if parameters.so_log { LogPolicy::OnRequest } else { LogPolicy::All };
     Ok(Scenario { seed, hosts, links, log })
-}
-
-fn link(parameters: &Parameters) -> LinkConfig {
-    match parameters.link {
-        LinkKind::Ethernet3 => LinkConfig::ethernet3(),
-        LinkKind::Ethernet10 => LinkConfig::ethernet10(),
-        LinkKind::Line3 => {
-            LinkConfig::point_to_point(LINE_BITS_PER_S, parameters.link_delay_us * 1000)
-        }
-    }
 }

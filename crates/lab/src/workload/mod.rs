@@ -4,6 +4,7 @@
 //! observations into a [`Log`] that it shares with the run, which reads it at the end.
 
 mod phased;
+mod player;
 mod portmapper;
 mod rpc_echo;
 mod stream;
@@ -17,6 +18,7 @@ use sockscope_sim::{Action, Answer};
 use sockscope_stack::SocketId;
 
 pub(crate) use phased::Phased;
+pub(crate) use player::{PlayTask, PlayedSide, Player};
 pub(crate) use portmapper::Portmapper;
 pub(crate) use rpc_echo::{ECHO, EchoClient, EchoServer, EchoTask};
 pub(crate) use stream::{DatagramWriter, ReadTask, StreamReader, StreamWriter, WriteTask};

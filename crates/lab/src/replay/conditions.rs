@@ -1,0 +1,154 @@
+//! The hosts and the link of a replay, and changes of the calls, from words of the command line.
+
+use sockscope_experiment::{Parameters, Topology};
+use sockscope_link::{Bandwidth, Interval};
+use sockscope_stack::tcp::ShortSegments;
+
+use crate::model::{Line, machine, personality};
+use crate::pattern_change::PatternChange;
+use crate::pattern_file::PatternFile;
+
+/// The stack and the machine where the command line names none.
+const PERSONALITY: &str = "4.3bsd";
+const MACHINE: &str = "sparcstation-1";
+
+/// Bits a second of a line with a delay and no rate: those of the Ethernet that it replaces.
+const LINE_BITS_PER_S: u64 = 10_000_000;
+const LINE_MTU: u32 = 1500;
+
+/// The largest window: these stacks have no window scaling (RFC 7323 is younger).
+const WINDOW_MAX: u64 = 65_535;
+
+/// Hosts and their link.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Conditions {
+    pub(super) parameters: Parameters,
+    pub(super) line: Option<Line>,
+    pub(super) seed: u64,
+}
+
+/// Names of settings other than changes of the calls.
+pub fn names() -> String {
+    format!("buffers, delay, rate, {}", Parameters::HOSTS.join(", "))
+}
+
+impl Conditions {
+    /// Hosts and link from settings as `personality=4.3bsd`; other words are changes of the calls.
+    ///
+    /// # Errors
+    ///
+    /// A sentence with the word that is wrong.
+    pub fn parse<T: AsRef<str>>(
+        settings: &[T],
+        seed: u64,
+    ) -> Result<(Self, Vec<PatternChange>), String> {
+        let mut named = Vec::new();
+        let (mut delay, mut rate): (Option<Interval>, Option<Bandwidth>) = (None, None);
+        let mut changes = Vec::new();
+        for text in settings.iter().map(AsRef::as_ref) {
+            let refuse = |problem: String| format!("--set {text}: {problem}");
+            if let Ok(change) = text.parse() {
+                changes.push(change);
+                continue;
+            }
+            match text.split_once('=') {
+                Some(("delay", value)) => {
+                    delay = Some(value.parse().map_err(|error| refuse(format!("{error}")))?);
+                }
+                Some(("rate", value)) => {
+                    rate = Some(value.parse().map_err(|error| refuse(format!("{error}")))?);
+                }
+                Some(("buffers", value)) => {
+                    named.push(("socket_buffer_bytes".to_owned(), value.to_owned()));
+                }
+                Some((name, value)) if Parameters::HOSTS.contains(&name) => {
+                    named.push((name.to_owned(), value.to_owned()));
+                }
+                // It is the name of a change: its own error says what is wrong with the value.
+                Some(("write-bytes" | "read-bytes" | "think" | "one-write" | "nodelay", _)) => {
+                    return Err(text.parse::<PatternChange>().err().map_or_else(String::new, refuse));
+                }
+                _ => {
+                    return Err(refuse(format!(
+                        "no such setting: give one-write, nodelay, write-bytes=N, read-bytes=N, think=0, or a value \
+                         for {}",
+                        names()
+                    )));
+                }
+            }
+        }
+        for (at, (name, _)) in named.iter().enumerate() {
+            if named[..at].iter().any(|(other, _)| other == name) {
+                return Err(format!("--set: two values for {name}; give one"));
+            }
+        }
+        for (name, value) in [("personality", PERSONALITY), ("machine", MACHINE)] {
+            if !named.iter().any(|(other, _)| other == name) {
+                named.push((name.to_owned(), value.to_owned()));
+            }
+        }
+        let parameters = Parameters::of_hosts(&named).map_err(|error| format!("--set: {error}"))?;
+        let line = line(&named, delay, rate)?;
+        let conditions = Self { parameters, line, seed };
+        conditions.machine()?;
+        personality(&conditions.parameters)?;
+        Ok((conditions, changes))
+    }
+
+    /// The name of the machine.
+    pub(super) fn machine(&self) -> Result<String, String> {
+        Ok(machine(&self.parameters)?.name)
+    }
+
+    pub(super) fn is_loopback(&self) -> bool {
+        self.parameters.topology == Topology::Loopback
+    }
+
+    /// Settings that change nothing with this personality, each in a sentence with the reason.
+    ///
+    /// # Errors
+    ///
+    /// When the personality is not known.
+    pub fn without_effect(&self, file: &PatternFile) -> Result<Vec<String>, String> {
+        let mut sentences = Vec::new();
+        let rules = personality(&self.parameters)?;
+        let has_nagle = matches!(rules.tcp.short_segments, ShortSegments::Nagle { .. });
+        if file.pattern.sides.iter().any(|side| side.no_delay) && !has_nagle {
+            sentences.push(format!(
+                "nodelay changes nothing: {} does not have Nagle's rule",
+                self.parameters.personality
+            ));
+        }
+        if let Some(bytes) = self.parameters.socket_buffer_bytes.filter(|it| *it > WINDOW_MAX) {
+            sentences.push(format!(
+                "buffers of {bytes} bytes: {} offers windows up to {WINDOW_MAX} bytes, as it has no window scaling",
+                self.parameters.personality
+            ));
+        }
+        Ok(sentences)
+    }
+}
+
+/// The line of `delay` and `rate`; without both there is none.
+fn line(
+    named: &[(String, String)],
+    delay: Option<Interval>,
+    rate: Option<Bandwidth>,
+) -> Result<Option<Line>, String> {
+    let given = if delay.is_some() { "delay" } else { "rate" };
+    let other = ["link", "link_delay_us", "topology"];
+    let conflict = named.iter().find(|(name, value)| {
+        other.contains(&name.as_str()) && (name.as_str(), value.as_str()) != ("topology", "pair")
+    });
+    match (delay, rate, conflict) {
+        (None, None, _) => Ok(None),
+        (_, _, Some((name, value))) => Err(format!(
+            "--set {given}: it needs a line between two hosts; leave {name}={value} out"
+        )),
+        (delay, rate, None) => Ok(Some(Line {
+            bits_per_s: rate.map_or(LINE_BITS_PER_S, |rate| rate.0),
+            delay_ns: delay.map_or(0, |delay| delay.0),
+            mtu: LINE_MTU,
+        })),
+    }
+}
