@@ -23,7 +23,7 @@ pub fn extract(arguments: &LabPattern) -> Result<(), Failure> {
 }
 
 /// The pattern of a connection of a bundle: of this number, else the one of most bytes.
-fn read(dir: &Path, number: Option<u32>) -> Result<PatternFile, Failure> {
+pub fn read(dir: &Path, number: Option<u32>) -> Result<PatternFile, Failure> {
     let loaded = Loaded::read(dir)?;
     say_notes(&loaded.facts.notes);
     let stores = loaded.into_stores();

@@ -5,13 +5,15 @@
 mod conditions;
 
 use std::cell::Cell;
+use std::num::NonZeroUsize;
 use std::path::Path;
 use std::rc::Rc;
 
-use sockscope_analysis::{Action, Activity};
+use sockscope_analysis::{Action, Activity, Analysis, Analyzer, TraceFacts};
 use sockscope_record::{Connection, counted};
 use sockscope_sim::programs::{Opening, Setup};
-use sockscope_sim::{BundleSink, Outcome, RecordSink, Simulation};
+use sockscope_sim::{BundleSink, Everything, Outcome, RecordSink, Simulation};
+use sockscope_stack::DropReason;
 use sockscope_trace::{Meta, Source};
 
 pub use self::conditions::{Conditions, names};
@@ -78,6 +80,22 @@ pub fn record<S: RecordSink>(
     Ok((sim.connections().to_vec(), sim.into_sink()))
 }
 
+/// Makes the calls of a pattern and analyses their records.
+///
+/// # Errors
+///
+/// As [`record`].
+pub fn analyze(file: &PatternFile, conditions: &Conditions) -> Result<Analysis, String> {
+    let (connections, all) = record(file, conditions, Everything::default())?;
+    let mut analyzer = Analyzer::new();
+    connections.into_iter().for_each(|connection| analyzer.connection(connection));
+    analyzer.push(&all.records);
+    let reasons = DropReason::ALL.into_iter();
+    let drop_reasons = reasons.map(|reason| (reason as u32, reason.name().to_owned())).collect();
+    let facts = TraceFacts { drop_reasons, ..TraceFacts::default() };
+    Ok(analyzer.finish_keeping(facts, NonZeroUsize::MIN).0)
+}
+
 /// Makes the calls of a pattern and writes their records as a bundle. The bundle names `command` as its
 /// command line; nothing else in it depends on the machine that runs the model.
 ///
@@ -99,10 +117,6 @@ pub fn write_bundle(
         host: conditions.machine()?,
         kernel: conditions.parameters.personality.clone(),
         command,
-        notes: vec![
-            "Times that the programs spend between calls are those of the recording, whatever the modelled machine."
-                .to_owned(),
-        ],
         ..Meta::default()
     };
     let sink = BundleSink::create(path, &meta).map_err(refuse)?;
@@ -186,9 +200,8 @@ fn players(
         is_server,
         others,
     };
-    let buffers = conditions.parameters.socket_buffer_bytes;
-    let reserve_bytes = buffers.map(|bytes| u32::try_from(bytes).unwrap_or(u32::MAX));
-    let setup = Setup { reserve_bytes, ..Setup::default() };
+    let [reserve_bytes, reserve_receive_bytes] = conditions.buffers(activity);
+    let setup = Setup { reserve_bytes, reserve_receive_bytes, ..Setup::default() };
     let opening = match is_server {
         true => Opening::at(port),
         false => Opening::to((server_address(&conditions.parameters), port)),

@@ -25,6 +25,8 @@ pub struct Setup {
     pub buffer_bytes: Option<u32>,
     /// Send and receive buffer of a kernel built so, in bytes.
     pub reserve_bytes: Option<u32>,
+    /// Receive buffer of such a kernel, where it is not that size.
+    pub reserve_receive_bytes: Option<u32>,
     /// `TCP_NODELAY`
     pub no_delay: bool,
     /// `SO_KEEPALIVE`
@@ -38,7 +40,8 @@ impl Setup {
     fn actions(self, id: SocketId) -> Vec<Action> {
         let mut actions = Vec::new();
         if let Some(bytes) = self.reserve_bytes {
-            actions.push(Action::Reserve(id, bytes, bytes));
+            let receive = self.reserve_receive_bytes.unwrap_or(bytes);
+            actions.push(Action::Reserve(id, bytes, receive));
         }
         if let Some(bytes) = self.buffer_bytes {
             let options = [SetOption::SendBuffer(bytes), SetOption::ReceiveBuffer(bytes)];

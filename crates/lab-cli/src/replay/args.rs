@@ -1,11 +1,13 @@
 //! The command line of `sockscope replay`.
 
+use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
+use sockscope_experiment::Parameters;
 use sockscope_lab::pattern_change::PatternChange;
-use sockscope_link::Interval;
+use sockscope_link::{Bandwidth, Interval};
 
 pub const EXAMPLES: &str = "\
 Examples:
@@ -24,7 +26,8 @@ pub struct Replay {
     #[arg(long, value_name = "N")]
     pub connection: Option<u32>,
     /// A change, all of which are made together (several: repeat): one-write, nodelay, write-bytes=N, read-bytes=N,
-    /// buffers=N, think=0, delay=10ms; with --on model also personality=NAME and machine=NAME
+    /// buffers=N, think=0, delay=10ms; with --on model also rate=10mbit, and for both runs personality=NAME,
+    /// machine=NAME and other parameters of hosts and links
     #[arg(long, value_name = "CHANGE")]
     pub set: Vec<ReplayChange>,
     /// Where to make the calls again
@@ -36,6 +39,9 @@ pub struct Replay {
     /// Keep the pattern and the bundle of each run in this folder
     #[arg(short, long, value_name = "DIR")]
     pub output: Option<PathBuf>,
+    /// With --on model: seed of the model's chance, as the phase of its timers
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
     /// Form of the result
     #[arg(long, value_enum, default_value_t)]
     pub format: ReplayFormat,
@@ -72,6 +78,23 @@ pub enum ReplayChange {
     Personality(String),
     /// Of the model's machine.
     Machine(String),
+    /// Of the model's path: a line of this rate.
+    Rate(Bandwidth),
+    /// Another parameter of the model's hosts or link, as NAME=VALUE.
+    Model(String),
+}
+
+impl fmt::Display for ReplayChange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Calls(change) => change.fmt(f),
+            Self::Delay(delay) => write!(f, "delay={delay}"),
+            Self::Rate(rate) => write!(f, "rate={rate}"),
+            Self::Personality(name) => write!(f, "personality={name}"),
+            Self::Machine(name) => write!(f, "machine={name}"),
+            Self::Model(pair) => f.write_str(pair),
+        }
+    }
 }
 
 impl FromStr for ReplayChange {
@@ -82,10 +105,14 @@ impl FromStr for ReplayChange {
             Some(("delay", value)) => {
                 value.parse().map(Self::Delay).map_err(|error| error.to_string())
             }
+            Some(("rate", value)) => {
+                value.parse().map(Self::Rate).map_err(|error| error.to_string())
+            }
             Some(("personality", value)) => Ok(Self::Personality(value.to_owned())),
             Some(("machine", value)) => Ok(Self::Machine(value.to_owned())),
+            Some((name, _)) if Parameters::HOSTS.contains(&name) => Ok(Self::Model(text.to_owned())),
             _ => text.parse().map(Self::Calls).map_err(|error: String| {
-                format!("{error}, buffers=N, delay=TIME, personality=NAME or machine=NAME")
+                format!("{error}; delay=TIME; or, with --on model, rate=RATE, personality=NAME or machine=NAME")
             }),
         }
     }

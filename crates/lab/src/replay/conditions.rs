@@ -1,5 +1,6 @@
 //! The hosts and the link of a replay, and changes of the calls, from words of the command line.
 
+use sockscope_analysis::Activity;
 use sockscope_experiment::{Parameters, Topology};
 use sockscope_link::{Bandwidth, Interval};
 use sockscope_stack::tcp::ShortSegments;
@@ -19,6 +20,9 @@ const LINE_MTU: u32 = 1500;
 /// The largest window: these stacks have no window scaling (RFC 7323 is younger).
 const WINDOW_MAX: u64 = 65_535;
 
+/// A larger buffer is taken for one of this size: its limits are numbers of 32 bits.
+const BUFFER_MAX: u64 = 1 << 30;
+
 /// Hosts and their link.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Conditions {
@@ -29,7 +33,7 @@ pub struct Conditions {
 
 /// Names of settings other than changes of the calls.
 pub fn names() -> String {
-    format!("buffers, delay, rate, {}", Parameters::HOSTS.join(", "))
+    format!("delay, rate, {}", Parameters::HOSTS.join(", "))
 }
 
 impl Conditions {
@@ -58,20 +62,17 @@ impl Conditions {
                 Some(("rate", value)) => {
                     rate = Some(value.parse().map_err(|error| refuse(format!("{error}")))?);
                 }
-                Some(("buffers", value)) => {
-                    named.push(("socket_buffer_bytes".to_owned(), value.to_owned()));
-                }
                 Some((name, value)) if Parameters::HOSTS.contains(&name) => {
                     named.push((name.to_owned(), value.to_owned()));
                 }
                 // It is the name of a change: its own error says what is wrong with the value.
-                Some(("write-bytes" | "read-bytes" | "think" | "one-write" | "nodelay", _)) => {
+                Some(("write-bytes" | "read-bytes" | "buffers" | "think" | "one-write" | "nodelay", _)) => {
                     return Err(text.parse::<PatternChange>().err().map_or_else(String::new, refuse));
                 }
                 _ => {
                     return Err(refuse(format!(
-                        "no such setting: give one-write, nodelay, write-bytes=N, read-bytes=N, think=0, or a value \
-                         for {}",
+                        "no such setting: give one-write, nodelay, write-bytes=N, read-bytes=N, buffers=N, think=0, or \
+                         a value for {}",
                         names()
                     )));
                 }
@@ -100,6 +101,26 @@ impl Conditions {
         Ok(machine(&self.parameters)?.name)
     }
 
+    /// Sizes of the send and the receive buffer, where they are not the personality's: those that the
+    /// program asked for, else those of the kernel.
+    pub(super) fn buffers(&self, activity: &Activity) -> [Option<u32>; 2] {
+        let of_kernel = self.parameters.socket_buffer_bytes;
+        let [send, receive] = [activity.send_buffer_bytes, activity.receive_buffer_bytes]
+            .map(|bytes| bytes.or(of_kernel))
+            .map(|bytes| bytes.map(|bytes| bytes.min(BUFFER_MAX) as u32));
+        let own = personality(&self.parameters).ok().map(|it| it.socket.tcp_bytes);
+        match (send, receive, own) {
+            (None, Some(_), Some((of_personality, _))) => [Some(of_personality), receive],
+            (Some(_), None, Some((_, of_personality))) => [send, Some(of_personality)],
+            _ => [send, receive],
+        }
+    }
+
+    /// The seed of the model's chance.
+    pub fn seed(&self) -> u64 {
+        self.seed
+    }
+
     pub(super) fn is_loopback(&self) -> bool {
         self.parameters.topology == Topology::Loopback
     }
@@ -119,7 +140,9 @@ impl Conditions {
                 self.parameters.personality
             ));
         }
-        if let Some(bytes) = self.parameters.socket_buffer_bytes.filter(|it| *it > WINDOW_MAX) {
+        let of_calls = file.pattern.sides.iter().filter_map(|side| side.receive_buffer_bytes);
+        let largest = of_calls.chain(self.parameters.socket_buffer_bytes).max();
+        if let Some(bytes) = largest.filter(|bytes| *bytes > WINDOW_MAX) {
             sentences.push(format!(
                 "buffers of {bytes} bytes: {} offers windows up to {WINDOW_MAX} bytes, as it has no window scaling",
                 self.parameters.personality

@@ -239,8 +239,9 @@ fn settings_that_make_no_sense_are_refused_with_the_word() {
         (&["delay=fast"], "--set delay=fast: "),
         (&["delay=1ms", "topology=loopback"], "--set delay: it needs a line between two hosts"),
         (&["rate=1mbit", "link=ethernet-3"], "--set rate: it needs a line between two hosts"),
-        (&["buffers=1k"], "--set: `socket_buffer_bytes`: expected a whole number, not `1k`"),
-        (&["buffers=1", "buffers=2"], "--set: two values for socket_buffer_bytes"),
+        (&["segment_bytes=1k"], "--set: `segment_bytes`: expected a whole number, not `1k`"),
+        (&["buffers=1k"], "--set buffers=1k: buffers=1k: 1k is not a number of bytes"),
+        (&["link=line-3", "link=line-3"], "--set: two values for link; give one"),
         (&["think=1"], "--set think=1: think=1 is no change"),
         (&["cc=reno"], "--set cc=reno: no such setting: give one-write, "),
     ] {
