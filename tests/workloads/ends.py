@@ -35,6 +35,7 @@ def options(description):
     add("--nodelay", action="store_true", help="set TCP_NODELAY at both ends")
     add("--sndbuf", type=int, help="SO_SNDBUF to ask for at both ends, bytes")
     add("--rcvbuf", type=int, help="SO_RCVBUF to ask for at both ends, bytes")
+    add("--cc", help="TCP_CONGESTION to set at both ends before they connect")
     return parser
 
 
@@ -191,6 +192,9 @@ def _configured(opts, kind):
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, opts.rcvbuf)
     if opts.nodelay and kind == socket.SOCK_STREAM:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    if opts.cc and kind == socket.SOCK_STREAM:
+        # An accepted socket inherits it.
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, opts.cc.encode())
     return sock
 
 
