@@ -16,6 +16,7 @@ use sockscope_sim::{BundleSink, Everything, Outcome, RecordSink, Simulation};
 use sockscope_stack::DropReason;
 use sockscope_trace::{Meta, Source};
 
+use self::conditions::is_of_datagrams;
 pub use self::conditions::{Conditions, names};
 use crate::model::{CLIENT_START_NS, SERVER_START_NS, scenario_with, server_address};
 use crate::pattern_file::PatternFile;
@@ -187,6 +188,7 @@ fn players(
     let name = Some(&file.processes[side]).filter(|name| !name.is_empty());
     let name = name.map_or(NAMES[side], String::as_str);
     let port = port(&file.connection);
+    let datagrams = is_of_datagrams(file);
     let start_ns = if is_server { SERVER_START_NS } else { CLIENT_START_NS };
     // A side without calls has a process too, which ends its direction.
     let mut sequences = activity.sequences.clone();
@@ -199,12 +201,15 @@ fn players(
         no_delay: activity.no_delay,
         is_server,
         others,
+        datagrams_to: datagrams.then_some((server_address(&conditions.parameters), port)),
     };
-    let [reserve_bytes, reserve_receive_bytes] = conditions.buffers(activity);
+    let [reserve_bytes, reserve_receive_bytes] = conditions.buffers(activity, datagrams);
     let setup = Setup { reserve_bytes, reserve_receive_bytes, ..Setup::default() };
-    let opening = match is_server {
-        true => Opening::at(port),
-        false => Opening::to((server_address(&conditions.parameters), port)),
+    let server = (server_address(&conditions.parameters), port);
+    let opening = match (datagrams, is_server) {
+        (false, true) => Opening::at(port),
+        (false, false) => Opening::to(server),
+        (true, _) => Opening::of_datagrams(is_server.then_some(port)),
     };
     let mut opening = Some(opening.set_up(setup));
     let sequences = sequences.into_iter();

@@ -103,12 +103,15 @@ impl Conditions {
 
     /// Sizes of the send and the receive buffer, where they are not the personality's: those that the
     /// program asked for, else those of the kernel.
-    pub(super) fn buffers(&self, activity: &Activity) -> [Option<u32>; 2] {
+    pub(super) fn buffers(&self, activity: &Activity, of_datagrams: bool) -> [Option<u32>; 2] {
         let of_kernel = self.parameters.socket_buffer_bytes;
         let [send, receive] = [activity.send_buffer_bytes, activity.receive_buffer_bytes]
             .map(|bytes| bytes.or(of_kernel))
             .map(|bytes| bytes.map(|bytes| bytes.min(BUFFER_MAX) as u32));
-        let own = personality(&self.parameters).ok().map(|it| it.socket.tcp_bytes);
+        let own = personality(&self.parameters).ok().map(|it| match of_datagrams {
+            true => it.socket.udp_bytes,
+            false => it.socket.tcp_bytes,
+        });
         match (send, receive, own) {
             (None, Some(_), Some((of_personality, _))) => [Some(of_personality), receive],
             (Some(_), None, Some((_, of_personality))) => [send, Some(of_personality)],
@@ -134,7 +137,10 @@ impl Conditions {
         let mut sentences = Vec::new();
         let rules = personality(&self.parameters)?;
         let has_nagle = matches!(rules.tcp.short_segments, ShortSegments::Nagle { .. });
-        if file.pattern.sides.iter().any(|side| side.no_delay) && !has_nagle {
+        let sets_no_delay = file.pattern.sides.iter().any(|side| side.no_delay);
+        if sets_no_delay && is_of_datagrams(file) {
+            sentences.push("nodelay changes nothing: datagrams wait for no other".to_owned());
+        } else if sets_no_delay && !has_nagle {
             sentences.push(format!(
                 "nodelay changes nothing: {} does not have Nagle's rule",
                 self.parameters.personality
@@ -142,7 +148,7 @@ impl Conditions {
         }
         let of_calls = file.pattern.sides.iter().filter_map(|side| side.receive_buffer_bytes);
         let largest = of_calls.chain(self.parameters.socket_buffer_bytes).max();
-        if let Some(bytes) = largest.filter(|bytes| *bytes > WINDOW_MAX) {
+        if let Some(bytes) = largest.filter(|bytes| *bytes > WINDOW_MAX && !is_of_datagrams(file)) {
             sentences.push(format!(
                 "buffers of {bytes} bytes: {} offers windows up to {WINDOW_MAX} bytes, as it has no window scaling",
                 self.parameters.personality
@@ -150,6 +156,11 @@ impl Conditions {
         }
         Ok(sentences)
     }
+}
+
+/// Whether the calls move datagrams.
+pub(super) fn is_of_datagrams(file: &PatternFile) -> bool {
+    file.connection.starts_with("udp ")
 }
 
 /// The line of `delay` and `rate`; without both there is none.

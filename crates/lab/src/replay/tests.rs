@@ -160,6 +160,32 @@ fn a_line_has_its_delay() {
     assert!((9 * 60 + 30..9 * 60 + 40).contains(&(last - first)), "{at_ms:?}");
 }
 
+/// The calls of a recording of datagrams.
+fn datagrams(client: &str, server: &str) -> PatternFile {
+    let calls = file(client, server);
+    PatternFile { connection: calls.connection.replace("tcp", "udp"), ..calls }
+}
+
+#[test]
+fn datagrams_are_answered_one_by_one() {
+    let calls = datagrams(&"w100/50 r700 ".repeat(20), &"r100 w700/30 ".repeat(20));
+    for personality in Personality::ALL {
+        let played = played(&calls, &[&format!("personality={}", personality.name)]).unwrap();
+        assert_eq!(played.connections[0].protocol, sockscope_record::Protocol::Udp);
+        assert_eq!(played.bytes(Point::ReceiveDequeue), [2000, 14_000], "{}", personality.name);
+        assert_eq!(played.residue(), 0, "{}", personality.name);
+    }
+    let unread = played(&datagrams("w100 w100", "r100"), &[]).unwrap();
+    assert_eq!(unread.bytes(Point::ReceiveDequeue), [200, 0]);
+    assert_eq!(
+        refused(&calls, &["lost_per_million=300000"]),
+        "asker waits at step 2 for a datagram that was dropped: none for 60 s of the model's time; the link has \
+         `lost_per_million`: set less of it, or another seed"
+    );
+    let long = refused(&datagrams("w60000 r1", "r60000 w1"), &[]);
+    assert!(long.starts_with("asker after 0 steps: ") && !long.contains('\n'), "{long}");
+}
+
 #[test]
 fn frames_that_the_link_drops_are_sent_again() {
     let calls = file(&"w1000 r1000 ".repeat(40), &"r1000 w1000 ".repeat(40));

@@ -9,17 +9,25 @@ use sockscope_sim::programs::{Opened, Opening};
 use sockscope_sim::scheduler::TICK_NS;
 use sockscope_sim::{Action, Answer, Data, Program, ProgramContext};
 use sockscope_stack::socket::Shutdown;
-use sockscope_stack::{SetOption, SocketId};
+use sockscope_stack::{Endpoint, SetOption, SocketError, SocketId};
 
 use super::{SharedLog, end, fail, moved, socket_of};
 
 /// Bytes that a read takes at most where a side only reads up to the end of the stream.
 const DRAIN_BYTES: usize = 4096;
 
+/// How long a datagram is awaited: no answer takes longer, so that it was dropped.
+const DATAGRAM_NS: u64 = 60_000_000_000;
+
+/// The same at the end, for datagrams that the program left unread.
+const LAST_DATAGRAM_NS: u64 = 1_000_000_000;
+
 /// The state that the processes of a side share.
 #[derive(Debug, Default)]
 pub(crate) struct PlayedSide {
     socket: Cell<Option<SocketId>>,
+    /// The sender of the last datagram.
+    peer: Cell<Option<Endpoint>>,
     written: Cell<u64>,
     read: Cell<u64>,
     /// Calls that ended, of both sides.
@@ -48,6 +56,8 @@ pub(crate) struct PlayTask {
     pub is_server: bool,
     /// Other processes of the side.
     pub others: u32,
+    /// The server's address, where calls move datagrams.
+    pub datagrams_to: Option<Endpoint>,
 }
 
 /// Numbers of the host's counters for a side: by the first a process lets the others begin, by the
@@ -131,6 +141,9 @@ impl Player {
 
     fn step(&mut self, context: &mut ProgramContext<'_>) -> Result<Action, String> {
         if let Answer::Failed(error) = context.answer {
+            if error == SocketError::TimedOut && self.task.datagrams_to.is_some() {
+                return self.no_datagram();
+            }
             let steps = counted(self.at.get() as u64, "step");
             return Err(format!("{} after {steps}: {error}", self.task.name));
         }
@@ -173,7 +186,7 @@ impl Player {
         let Some(opening) = &mut self.opening else { return Err("nothing to open".to_owned()) };
         match opening.go_on(answer) {
             Opened::Not(action) => Ok(action),
-            Opened::Ready(id) if self.task.is_server => {
+            Opened::Ready(id) if self.task.is_server && self.task.datagrams_to.is_none() => {
                 self.state = State::Accepting;
                 Ok(Action::Accept(id))
             }
@@ -241,7 +254,18 @@ impl Player {
                 let (offset, len) = (self.side.written.get(), step.bytes as usize);
                 self.side.written.set(offset + step.bytes);
                 self.state = State::Writing(step.bytes);
-                Ok(Some(Action::Write(self.socket()?, Data::Payload { offset, len })))
+                let (socket, data) = (self.socket()?, Data::Payload { offset, len });
+                if self.task.datagrams_to.is_some() {
+                    return Ok(Some(Action::SendTo(socket, self.peer()?, data)));
+                }
+                Ok(Some(Action::Write(socket, data)))
+            }
+            Call::Read if self.task.datagrams_to.is_some() => {
+                // A datagram is taken whole, whatever the size of the step.
+                self.wanted = self.received + 1;
+                self.state = State::Reading;
+                let buffer = self.task.buffer.max(step.bytes as usize);
+                Ok(Some(Action::ReceiveWithin(self.socket()?, buffer, DATAGRAM_NS)))
             }
             Call::Read => {
                 self.wanted += step.bytes;
@@ -283,7 +307,10 @@ impl Player {
     fn check(&self, context: &mut ProgramContext<'_>) -> Result<u64, String> {
         let bytes = moved(context.answer)? as u64;
         let offset = self.side.read.get();
-        if !context.check_payload(offset) {
+        let is_datagram = self.task.datagrams_to.is_some();
+        if is_datagram {
+            self.side.peer.set(Some(context.from));
+        } else if !context.check_payload(offset) {
             return Err(format!("{}: damaged data after {offset} octets", self.task.name));
         }
         self.side.read.set(offset + bytes);
@@ -299,7 +326,7 @@ impl Player {
             return Ok(Action::Take(counters(self.task.is_server).1));
         }
         self.log.borrow_mut().last_read_ns = now_ns;
-        if self.task.is_server {
+        if self.task.is_server || self.task.datagrams_to.is_some() {
             return self.drain();
         }
         self.state = State::ShuttingDown;
@@ -308,7 +335,34 @@ impl Player {
 
     fn drain(&mut self) -> Result<Action, String> {
         self.state = State::Draining;
-        Ok(Action::Read(self.socket()?, DRAIN_BYTES))
+        let socket = self.socket()?;
+        Ok(match self.task.datagrams_to {
+            Some(_) => Action::ReceiveWithin(socket, DRAIN_BYTES, LAST_DATAGRAM_NS),
+            None => Action::Read(socket, DRAIN_BYTES),
+        })
+    }
+
+    /// Where datagrams go: to the server, or from there to the sender of the last one.
+    fn peer(&self) -> Result<Endpoint, String> {
+        let peer = if self.task.is_server { self.side.peer.get() } else { self.task.datagrams_to };
+        peer.ok_or_else(|| format!("{} sends before it has a datagram to answer", self.task.name))
+    }
+
+    /// No datagram came in time: at the end there is none left.
+    fn no_datagram(&mut self) -> Result<Action, String> {
+        if self.state == State::Draining {
+            return self.close();
+        }
+        let (name, step) = (&self.task.name, self.at.get() + 1);
+        let wait_s = DATAGRAM_NS / 1_000_000_000;
+        Err(format!(
+            "{name} waits at step {step} for a datagram that was dropped: none for {wait_s} s of the model's time"
+        ))
+    }
+
+    fn close(&mut self) -> Result<Action, String> {
+        self.state = State::Over;
+        Ok(Action::Close(self.socket()?))
     }
 
     /// Bytes that the program left unread when it ended, or the end of the stream.
@@ -317,8 +371,7 @@ impl Player {
         if self.check(context)? > 0 {
             return self.drain();
         }
-        self.state = State::Over;
-        Ok(Action::Close(self.socket()?))
+        self.close()
     }
 }
 
