@@ -31,6 +31,7 @@ use sockscope_program::pick::{PickArgs, Ports, sudo_caller};
 /// When a round cannot be recorded.
 pub fn try_fixes(arguments: &Try) -> Result<(), Failure> {
     command::check(&arguments.command)?;
+    check_processes(&arguments.pid)?;
     let signals = StopSignals::register()?;
     let run_as = arguments.user.find(sudo_caller().as_deref())?;
     let temporary = if arguments.output.is_none() { Some(temporary::folder()?) } else { None };
@@ -63,6 +64,14 @@ pub fn try_fixes(arguments: &Try) -> Result<(), Failure> {
         }
     }
     trial.write()
+}
+
+/// A process that does not run opens no connection: its number is a mistake.
+fn check_processes(pids: &[u32]) -> Result<(), Failure> {
+    let gone = pids.iter().find(|pid| !Path::new(&format!("/proc/{pid}")).exists());
+    gone.map_or(Ok(()), |pid| {
+        Err(Failure::new(format!("--pid {pid}: no process has this number; ps -e lists them")))
+    })
 }
 
 /// Without, with, with, without: a steady change of the machine is the same for both.

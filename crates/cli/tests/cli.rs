@@ -23,6 +23,14 @@ fn check_tells_a_bundle_with_findings_from_one_without() {
 }
 
 #[test]
+fn a_trial_of_a_process_that_is_gone_is_refused() {
+    // Above the largest number that Linux gives a process (2^22).
+    let output = run(["try", "nodelay", "--pid", "4194999", "--", "true"]);
+    let said = "sockscope: --pid 4194999: no process has this number; ps -e lists them\n";
+    assert_eq!((output.status.code(), text(&output.stderr).as_str()), (Some(2), said));
+}
+
+#[test]
 fn without_a_folder_the_last_trace_is_read() {
     let state = tempfile::tempdir().expect("a folder for the state");
     let report = |arguments: &[&str]| {

@@ -52,6 +52,7 @@ mod socket_buffers;
 mod split;
 mod stall;
 mod trial;
+mod trial_link;
 mod tun;
 mod turned_away;
 mod two_hosts;
