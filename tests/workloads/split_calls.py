@@ -28,6 +28,9 @@ def client(opts):
         parts = [b"".join(parts)]
     times_ns = []
     for _ in range(opts.calls):
+        if opts.quickack:
+            # The kernel takes it back by itself.
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
         start_ns = time.monotonic_ns()
         if opts.cork == "each":
             cork(sock, True)
@@ -81,6 +84,7 @@ if __name__ == "__main__":
     parser.add_argument("--more", action="store_true", help="send the head with MSG_MORE")
     parser.add_argument("--more-left", action="store_true", help="send head and body with MSG_MORE")
     parser.add_argument("--cork", choices=["left", "each"], help="TCP_CORK, left on or set for each call")
+    parser.add_argument("--quickack", action="store_true", help="acknowledge each answer at once")
     parser.add_argument("--uncork-after-ms", type=float, default=0, help="after the last write")
     parser.add_argument("--pause-ms", type=float, default=0, help="between head and body")
     ends.run(parser.parse_args(), client, server)

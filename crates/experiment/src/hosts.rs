@@ -41,14 +41,15 @@ impl Parameters {
     /// When a name is not one of hosts and links, a value is of the wrong type or out of its range, or
     /// some do not go together.
     pub fn of_hosts(named: &[(String, String)]) -> Result<Self, String> {
-        if let Some((name, _)) = named.iter().find(|(name, _)| !Self::HOSTS.contains(&name.as_str())) {
+        if let Some((name, _)) =
+            named.iter().find(|(name, _)| !Self::HOSTS.contains(&name.as_str()))
+        {
             let known = Self::HOSTS.join(", ");
             return Err(format!("`{name}` is no parameter of hosts and links, which are {known}"));
         }
         // What is no number and no boolean is taken as a word.
         let value = |text: &str| text.parse().unwrap_or_else(|_| Value::String(text.to_owned()));
-        let named: Vec<_> =
-            named.iter().map(|(name, text)| (name.clone(), value(text))).collect();
+        let named: Vec<_> = named.iter().map(|(name, text)| (name.clone(), value(text))).collect();
         let table: Table = named.iter().cloned().collect();
         let parameters = typed(table, &named, Self::REQUIRED)?;
         check_hosts(&parameters)?;

@@ -84,7 +84,8 @@ fn calls_run_under_another_stack_and_make_the_same_bundles_again() {
         files(folder).into_iter().map(|(path, bytes)| (strip(path), bytes)).collect::<Vec<_>>()
     };
     assert!(relative(&first) == relative(&second));
-    let names: Vec<_> = fs::read_dir(&first).expect("a folder").map(|it| it.expect("one")).collect();
+    let names: Vec<_> =
+        fs::read_dir(&first).expect("a folder").map(|it| it.expect("one")).collect();
     let mut names: Vec<_> = names.iter().map(|it| it.file_name().display().to_string()).collect();
     names.sort();
     assert_eq!(names, ["changed.sockscope", "pattern.toml", "unchanged.sockscope"]);

@@ -16,9 +16,9 @@ use sockscope_record::Connection;
 use sockscope_sim::{Everything, RecordSink};
 
 pub(crate) use self::kernel::{machine, personality, without_path};
+pub use self::observed::{Activities, Burst, Observed, length_at, mean};
 pub(crate) use self::programs::{CLIENT_START_NS, SERVER_START_NS, server_address};
 pub(crate) use self::scenario::{Line, scenario_with};
-pub use self::observed::{Activities, Burst, Observed, length_at, mean};
 use self::simulation::simulate;
 use self::watch::Watch;
 use crate::wire;

@@ -28,12 +28,13 @@ fn over_link(settings: &str, program: &str, arguments: &str) -> Vec<String> {
 const HELPED: [(&str, &str, &str, &str); 4] = [
     // A reply of 64 KiB takes three round trips with a congestion window of ten segments.
     ("iw=50", "--delay 20ms", "replies.py", "--cc cubic --replies 5"),
-    // A request is one segment, so that only a timeout repairs its drop.
+    // A call has three packets to the server: its request, the repeat of that, and the acknowledgment of the
+    // answer. So the link drops each request once, and only a timeout repairs that.
     (
         "rto-min=20ms",
-        "--delay 5ms --to-server loss=every:2",
+        "--delay 5ms --to-server loss=every:3",
         "split_calls.py",
-        "--cc cubic --one-write --calls 10",
+        "--cc cubic --one-write --quickack --calls 10",
     ),
     // Reno takes each drop for congestion.
     ("cc=bbr", "--delay 20ms --rate 50mbit --loss 2%", "bulk.py", "--cc reno --bytes 1500000"),
@@ -73,7 +74,9 @@ fn root_fixes_help_over_a_link_that_needs_them() {
     let has_bbr = known.is_ok_and(|known| known.split_whitespace().any(|name| name == "bbr"));
     for (fix, settings, program, arguments) in HELPED {
         if fix == "cc=bbr" && !has_bbr {
-            eprintln!("SKIPPED: {fix} in root_fixes_help_over_a_link_that_needs_them: load tcp_bbr");
+            eprintln!(
+                "SKIPPED: {fix} in root_fixes_help_over_a_link_that_needs_them: load tcp_bbr"
+            );
             continue;
         }
         let (result, _) = tried(&[fix], &over_link(settings, program, arguments));

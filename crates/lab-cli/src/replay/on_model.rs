@@ -53,12 +53,7 @@ pub fn replay(arguments: &Replay) -> Result<Outcome, Failure> {
     }
 }
 
-fn run(
-    name: &str,
-    file: &PatternFile,
-    settings: Vec<String>,
-    seed: u64,
-) -> Result<Run, Failure> {
+fn run(name: &str, file: &PatternFile, settings: Vec<String>, seed: u64) -> Result<Run, Failure> {
     let (conditions, changes) = Conditions::parse(&settings, seed).map_err(Failure::new)?;
     let mut file = file.clone();
     changes.iter().for_each(|change| change.apply(&mut file.pattern));

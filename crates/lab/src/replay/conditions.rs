@@ -66,8 +66,14 @@ impl Conditions {
                     named.push((name.to_owned(), value.to_owned()));
                 }
                 // It is the name of a change: its own error says what is wrong with the value.
-                Some(("write-bytes" | "read-bytes" | "buffers" | "think" | "one-write" | "nodelay", _)) => {
-                    return Err(text.parse::<PatternChange>().err().map_or_else(String::new, refuse));
+                Some((
+                    "write-bytes" | "read-bytes" | "buffers" | "think" | "one-write" | "nodelay",
+                    _,
+                )) => {
+                    return Err(text
+                        .parse::<PatternChange>()
+                        .err()
+                        .map_or_else(String::new, refuse));
                 }
                 _ => {
                     return Err(refuse(format!(

@@ -113,9 +113,7 @@ fn every_personality_and_machine_plays_the_calls() {
             &[&personality, "delay=10ms", "rate=1mbit", "machine=vax-11-750"],
             &[&personality, "link=ethernet-3", "buffers=8192"],
         ] {
-            for (calls, bytes) in
-                [(&split_calls(5), [2000, 500]), (&both, [90_010, 60_000])]
-            {
+            for (calls, bytes) in [(&split_calls(5), [2000, 500]), (&both, [90_010, 60_000])] {
                 let played = played(calls, settings).unwrap();
                 assert_eq!(played.residue(), 0, "{settings:?}");
                 for point in [Point::SendEnqueue, Point::ReceiveDequeue] {
