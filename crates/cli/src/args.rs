@@ -831,8 +831,7 @@ mod tests {
                 let (Command::Lab(rest)
                 | Command::Replay(rest)
                 | Command::Top(rest)
-                | Command::Vmtp(rest)) =
-                    parsed.command
+                | Command::Vmtp(rest)) = parsed.command
                 else {
                     panic!("{name} is not handed over")
                 };

@@ -175,7 +175,9 @@ mod tests {
 
     #[test]
     fn a_change_is_read_as_it_is_written() {
-        for change in ["one-write", "nodelay", "write-bytes=7", "read-bytes=65536", "buffers=9", "think=0"] {
+        for change in
+            ["one-write", "nodelay", "write-bytes=7", "read-bytes=65536", "buffers=9", "think=0"]
+        {
             assert_eq!(change.parse::<PatternChange>().unwrap().to_string(), change);
         }
     }

@@ -92,6 +92,7 @@ fn no_records() -> ConnectionStore {
             processes: vec![Process { pid: 1, comm: "<a&b>".to_owned(), side: Side::Client }],
         },
         flows: [flow(Direction::FromClient), flow(Direction::FromServer)],
+        window: None,
     }
 }
 
