@@ -126,7 +126,7 @@ pub fn write_bundle(
 }
 
 /// Refuses a pattern that would wait for ever, is too large, or has two processes of a side that both
-/// write or both read: it does not say which of them has which bytes.
+/// write or both read: the order of their bytes is not in the pattern.
 fn check(sides: &[Activity; 2]) -> Result<(), String> {
     let bytes = |side: &Activity, action| -> u64 {
         let steps = side.sequences.iter().flatten().filter(|step| step.action == action);

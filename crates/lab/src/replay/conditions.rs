@@ -169,7 +169,7 @@ pub(super) fn is_of_datagrams(file: &PatternFile) -> bool {
     file.connection.starts_with("udp ")
 }
 
-/// The line of `delay` and `rate`; without both there is none.
+/// The line of `delay` and `rate`; `None` without both.
 fn line(
     named: &[(String, String)],
     delay: Option<Interval>,

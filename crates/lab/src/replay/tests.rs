@@ -1,3 +1,5 @@
+//! Patterns played under every personality: all bytes arrive, in the time that the calls take.
+
 use std::num::NonZeroUsize;
 
 use proptest::prelude::*;

@@ -348,7 +348,7 @@ impl Player {
         peer.ok_or_else(|| format!("{} sends before it has a datagram to answer", self.task.name))
     }
 
-    /// No datagram came in time: at the end there is none left.
+    /// No datagram was received in time. At the end all have been read then.
     fn no_datagram(&mut self) -> Result<Action, String> {
         if self.state == State::Draining {
             return self.close();
