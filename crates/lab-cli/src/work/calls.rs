@@ -168,7 +168,7 @@ impl TcpCaller {
     }
 }
 
-/// Reads responses until the stream ends, or nobody asks for more of them.
+/// Reads responses until the stream ends, or the client does.
 fn read_all(mut stream: TcpStream, sizes: Sizes, to: &Sender<io::Result<u64>>) {
     let mut response = room(sizes.response);
     loop {
