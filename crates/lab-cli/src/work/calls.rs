@@ -197,3 +197,51 @@ impl Caller for TcpCaller {
         Ok(self.sizes.response)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_has_its_number_before_the_data() {
+        let request = message(7, 3);
+        assert_eq!((request.len(), number_of(&request).ok()), (NUMBER_BYTES + 3, Some(7)));
+        assert!(number_of(&request[..NUMBER_BYTES - 1]).is_err());
+    }
+
+    #[test]
+    fn members_listen_at_ports_in_a_row() {
+        let ports = |first: &str| {
+            let all = members(first.parse().expect("an address"), 3);
+            all.iter().map(SocketAddr::port).collect::<Vec<_>>()
+        };
+        assert_eq!(ports("198.18.0.2:7000"), [7000, 7001, 7002]);
+        assert_eq!(ports("198.18.0.2:65534"), [65_534, 65_535], "there are no more");
+    }
+
+    #[test]
+    fn a_group_over_tcp_goes_on_with_the_first_response() {
+        let listeners = [(); 2].map(|()| {
+            let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+            (listener.local_addr().expect("its address"), listener)
+        });
+        let sizes = Sizes { request: 2, response: 5 };
+        let to = listeners.each_ref().map(|(at, _)| *at);
+        let mut caller = TcpCaller::connect(&to, sizes).expect("both accept");
+        let [mut silent, mut prompt] =
+            listeners.each_ref().map(|(_, listener)| listener.accept().expect("it connects").0);
+        let answering = thread::spawn(move || {
+            for _ in 0..2 {
+                let mut request = room(sizes.request);
+                prompt.read_exact(&mut request).expect("a request");
+                let number = number_of(&request).expect("its number");
+                prompt.write_all(&message(number, sizes.response)).expect("a client");
+            }
+        });
+        assert_eq!(caller.call(1).expect("one answered"), 5);
+        assert_eq!(caller.call(2).expect("one answered"), 5);
+        answering.join().expect("no panic");
+        let mut both = vec![0; 2 * (NUMBER_BYTES + sizes.request)];
+        silent.read_exact(&mut both).expect("it has both requests");
+    }
+}

@@ -184,3 +184,14 @@ async fn response(mut from: RecvStream, bytes: usize) -> io::Result<u64> {
     from.read_exact(&mut response).await.map_err(io::Error::other)?;
     number_of(&response)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_ends_make_the_same_certificate() {
+        let [one, other] = [(); 2].map(|()| certificate().expect("it is made"));
+        assert_eq!((one.0, one.1.secret_pkcs8_der()), (other.0, other.1.secret_pkcs8_der()));
+    }
+}
