@@ -200,6 +200,7 @@ pub fn run(
         return Err(not_here(notes.join("; ")));
     }
     notes.extend(runs.words());
+    notes.extend(sends::watched_by_others(&results));
     let bundles = std::mem::take(&mut runs.bundles);
     let namespaces = without_names_of_all(runs.namespaces);
     let conditions =

@@ -8,6 +8,7 @@ use std::iter;
 use std::path::Path;
 
 use sockscope_experiment::measurement::{LayerSamples, SendProfile};
+use sockscope_experiment::result::CaseResult;
 use sockscope_experiment::{Experiment, Keep, Protocol, Workload};
 
 use super::children::{Starter, problem};
@@ -15,7 +16,7 @@ use super::error::KernelError;
 use super::network::with_hosts;
 use super::programs::{CLIENT_CPU, Network, Programs};
 use super::run::{record, reports};
-use crate::profile::{Profile, ProfileError, Reading, Samples, Sampling, Symbols};
+use crate::profile::{Layer, Profile, ProfileError, Reading, Samples, Sampling, Symbols};
 
 /// Samples of a second of CPU time. It shares no factor with the ticks of the kernel.
 const FREQUENCY_HZ: u64 = 3_989;
@@ -26,6 +27,8 @@ const FIRST_MESSAGES: u64 = 2_000;
 const FIRST_RUN_NS: f64 = 100e6;
 /// Messages of a run at least and at most.
 const MESSAGES: (f64, f64) = (1_000.0, 5_000_000.0);
+/// So much of the time of BPF programs is no accident of a few samples.
+const OF_OTHERS_PERCENT: f64 = 1.0;
 /// The recorded run: each message has left all queues when the next one is sent.
 const MESSAGES_ALONE: u64 = 300;
 const PAUSE: &str = "1ms";
@@ -70,6 +73,22 @@ pub(super) fn notes(experiment: &Experiment) -> Vec<String> {
         );
     }
     notes
+}
+
+/// A warning where programs that others attached to the kernel had much of the time of a message.
+pub(super) fn watched_by_others(cases: &[CaseResult]) -> Option<String> {
+    let share = |case: &CaseResult| {
+        let sends = case.measured.sends.as_ref()?;
+        let of_others = sends.of_layer(Layer::Bpf.name());
+        Some(100.0 * of_others as f64 / sends.samples().max(1) as f64)
+    };
+    let most = cases.iter().filter_map(share).reduce(f64::max)?;
+    (most >= OF_OTHERS_PERCENT).then(|| {
+        format!(
+            "BPF programs of others had up to {most:.0} % of the time of a message: other recorders were at work, and \
+             slow the rest too"
+        )
+    })
 }
 
 /// The names of the kernel's functions, where the kernel gives them and samples.
@@ -206,6 +225,7 @@ fn with_pause(mut programs: Programs) -> Programs {
 #[cfg(test)]
 mod tests {
     use sockscope_experiment::builtin_by_id;
+    use sockscope_experiment::measurement::Measurement;
 
     use super::super::of_kernel;
     use super::*;
@@ -248,6 +268,24 @@ mod tests {
             all[0].clients[0].join(" ").contains("--message-bytes 7b --messages 9 "),
             "{all:?}"
         );
+    }
+
+    #[test]
+    fn recorders_of_others_are_named_from_one_percent_on() {
+        let case = |samples| {
+            let layer = |layer, n| {
+                let functions = vec![("f".to_owned(), n)];
+                LayerSamples { layer, functions, ..LayerSamples::default() }
+            };
+            let layers = vec![layer("TCP", 1000 - samples), layer("BPF", samples)];
+            let sends = Some(SendProfile { layers, ..SendProfile::default() });
+            let case = builtin_by_id("bb-1").unwrap().cases().unwrap().remove(0);
+            CaseResult { case, measured: Measurement { sends, ..Measurement::default() } }
+        };
+        let words = watched_by_others(&[case(5), case(230)]).unwrap();
+        assert!(words.starts_with("BPF programs of others had up to 23 %"), "{words}");
+        assert_eq!(watched_by_others(&[case(9)]), None);
+        assert_eq!(watched_by_others(&[]), None);
     }
 
     #[test]
