@@ -109,19 +109,19 @@ impl Hosts {
         self.host(side).run(device_drops)
     }
 
-    /// Sets a number below `net.ipv4` of clients and server, as `tcp_sack`. Each of their namespaces has its own, and no
+    /// Sets a value below `net.ipv4` of clients and server, as `tcp_sack`. Each of their namespaces has its own, and no
     /// other has it.
     ///
     /// # Errors
     ///
     /// [`Error::Refused`] when the kernel does not have it or take the value; [`Error::Thread`] when the thread of a host
     /// is gone.
-    pub fn set_ipv4(&self, name: &'static str, value: u32) -> Result<(), Error> {
+    pub fn set_ipv4(&self, name: &'static str, value: impl ToString) -> Result<(), Error> {
         for host in self.clients.iter().chain([&self.server]) {
-            let written = host.run(move || {
-                std::fs::write(format!("/proc/sys/net/ipv4/{name}"), value.to_string())
-            })?;
-            written.map_err(|cause| Error::Refused { what: "set a number of net.ipv4", cause })?;
+            let value = value.to_string();
+            let write = move || std::fs::write(format!("/proc/sys/net/ipv4/{name}"), value);
+            let written = host.run(write)?;
+            written.map_err(|cause| Error::Refused { what: "set a value of net.ipv4", cause })?;
         }
         Ok(())
     }

@@ -25,7 +25,12 @@ pub(super) fn with_hosts<T>(
             let line = Line { rate: Some(*rate), queue, ..line };
             Ok((work(&Topology::Pair.build(line)?.0), false))
         }
-        Network::Fast => Ok((work(&Topology::Pair.build(line)?.0), false)),
+        Network::Fast => {
+            let (hosts, _) = Topology::Pair.build(line)?;
+            // Others may pace, and then put small messages together.
+            hosts.set_ipv4("tcp_congestion_control", "reno")?;
+            Ok((work(&hosts), false))
+        }
         Network::Crowd(rate, clients) => {
             let line = Line { rate: Some(*rate), ..line };
             Ok((work(&Topology::Crowd(*clients).build(line)?.0), false))

@@ -68,7 +68,7 @@ pub(super) fn notes(experiment: &Experiment) -> Vec<String> {
     ];
     if experiment.parameter_names().contains("nagle") {
         notes.push(
-            "TCP_NODELAY is set, as 4.2BSD had no Nagle's rule: each message is a segment"
+            "TCP_NODELAY is set, as 4.2BSD had no Nagle's rule, and Reno's congestion control, which does not pace"
                 .to_owned(),
         );
     }
