@@ -116,7 +116,7 @@ impl Hosts {
     ///
     /// [`Error::Refused`] when the kernel does not have it or take the value; [`Error::Thread`] when the thread of a host
     /// is gone.
-    pub fn set_ipv4(&self, name: &'static str, value: impl ToString) -> Result<(), Error> {
+    pub fn set_ipv4(&self, name: &'static str, value: &impl ToString) -> Result<(), Error> {
         for host in self.clients.iter().chain([&self.server]) {
             let value = value.to_string();
             let write = move || std::fs::write(format!("/proc/sys/net/ipv4/{name}"), value);

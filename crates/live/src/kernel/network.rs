@@ -28,7 +28,7 @@ pub(super) fn with_hosts<T>(
         Network::Fast => {
             let (hosts, _) = Topology::Pair.build(line)?;
             // Others may pace, and then put small messages together.
-            hosts.set_ipv4("tcp_congestion_control", "reno")?;
+            hosts.set_ipv4("tcp_congestion_control", &"reno")?;
             Ok((work(&hosts), false))
         }
         Network::Crowd(rate, clients) => {

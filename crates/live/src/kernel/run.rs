@@ -72,7 +72,7 @@ fn on(
 ) -> Result<Measurement, KernelError> {
     let hosts = starter.hosts;
     for (name, value) in &programs.settings {
-        hosts.set_ipv4(name, *value)?;
+        hosts.set_ipv4(name, value)?;
     }
     if let Kind::Others(parser) = programs.kind {
         return others::run(starter, programs, parser);
