@@ -61,7 +61,9 @@ pub use dropped_packets::{DroppedPacket, dropped_packets};
 pub use flow_curves::FlowCurves;
 pub use ledger::ledger_spans;
 pub use nesting::{Certainty, NestedTime, Nesting, RequestId, RequestLink, nest_requests};
-pub use pattern::{Action, Activity, NoPattern, Pattern, Step, pattern};
+pub use pattern::{
+    Action, Activity, LONG_WAIT_NS, NoPattern, Pattern, REFILL_MAX_NS, Step, pattern,
+};
 pub use pattern_fold::{Loop, LoopStep, fold, unfold};
 pub use queue::{QueueStep, Residence, queue_delays, queue_lengths};
 pub use requests::{

@@ -32,6 +32,8 @@ pub struct LoopStep {
     pub bytes: Vec<u64>,
     /// Time that the program spends before it, nanoseconds; likewise.
     pub think_ns: Vec<u64>,
+    /// Whether the program waited before that; likewise.
+    pub after_wait: Vec<bool>,
 }
 
 /// Folds repetitions.
@@ -46,15 +48,19 @@ pub fn unfold(loops: &[Loop]) -> Vec<Step> {
     let mut steps = Vec::new();
     for one in loops {
         for round in 0..usize::try_from(one.times).unwrap_or(usize::MAX) {
-            let at = |values: &[u64]| values.get(round).or(values.last()).copied().unwrap_or(0);
             steps.extend(one.steps.iter().map(|step| Step {
                 action: step.action,
-                bytes: at(&step.bytes),
-                think_ns: at(&step.think_ns),
+                bytes: at(&step.bytes, round),
+                think_ns: at(&step.think_ns, round),
+                after_wait: at(&step.after_wait, round),
             }));
         }
     }
     steps
+}
+
+fn at<T: Copy + Default>(values: &[T], round: usize) -> T {
+    values.get(round).or(values.last()).copied().unwrap_or_default()
 }
 
 /// Loops of the same calls with the same bytes; calls between them are folded by their kind alone.
@@ -109,19 +115,25 @@ fn fold_by(steps: &[Step], saved_min: usize, alike: impl Fn(&Step, &Step) -> boo
 
 fn looped(steps: &[Step], round: usize) -> Option<Loop> {
     let times = steps.len().checked_div(round)?;
-    let values = |place: usize, of: fn(&Step) -> u64| {
-        let mut values: Vec<u64> = steps.iter().skip(place).step_by(round).map(of).collect();
-        if values.windows(2).all(|pair| pair[0] == pair[1]) {
-            values.truncate(1);
+    let step = |place: usize| {
+        let alike = || steps.iter().skip(place).step_by(round);
+        LoopStep {
+            action: steps[place].action,
+            bytes: values(alike().map(|step| step.bytes)),
+            think_ns: values(alike().map(|step| step.think_ns)),
+            after_wait: values(alike().map(|step| step.after_wait)),
         }
-        values
-    };
-    let step = |place: usize| LoopStep {
-        action: steps[place].action,
-        bytes: values(place, |step| step.bytes),
-        think_ns: values(place, |step| step.think_ns),
     };
     Some(Loop { times: times as u64, steps: (0..round).map(step).collect() })
+}
+
+/// One value for all rounds where they are the same.
+fn values<T: PartialEq>(values: impl Iterator<Item = T>) -> Vec<T> {
+    let mut values: Vec<T> = values.collect();
+    if values.windows(2).all(|pair| pair[0] == pair[1]) {
+        values.truncate(1);
+    }
+    values
 }
 
 fn cost(loops: &[Loop]) -> usize {
@@ -140,7 +152,8 @@ mod tests {
         let step = |word: &str| {
             let (what, think) = word.split_once('/').unwrap_or((word, "0"));
             let action = if what.starts_with('w') { Action::Write } else { Action::Read };
-            Step { action, bytes: what[1..].parse().unwrap(), think_ns: think.parse().unwrap() }
+            let [bytes, think_ns] = [&what[1..], think].map(|text| text.parse().unwrap());
+            Step { action, bytes, think_ns, after_wait: think_ns > 8 }
         };
         text.split_whitespace().map(step).collect()
     }
@@ -199,7 +212,7 @@ mod tests {
     fn any_step() -> impl Strategy<Value = Step> {
         (any::<bool>(), 1u64..4, 0u64..3).prop_map(|(is_write, bytes, think_ns)| {
             let action = if is_write { Action::Write } else { Action::Read };
-            Step { action, bytes, think_ns }
+            Step { action, bytes, think_ns, after_wait: think_ns == 2 }
         })
     }
 

@@ -14,7 +14,8 @@ pub enum PatternChange {
     NoDelay,
     /// Bytes that are written without a read between go in writes of this size, the last one smaller.
     WriteBytes(u64),
-    /// Reads take so many bytes at most.
+    /// Reads take so many bytes at most. A read that filled the program's buffer takes more with a larger one, and the
+    /// program thinks before each call.
     ReadBytes(u64),
     /// Both sides set `SO_SNDBUF` and `SO_RCVBUF` to this.
     Buffers(u64),
@@ -63,19 +64,27 @@ impl PatternChange {
         for side in &mut pattern.sides {
             match self {
                 Self::NoDelay => side.no_delay = true,
-                Self::ReadBytes(bytes) => side.read_buffer_bytes = bytes,
                 Self::Buffers(bytes) => {
                     side.send_buffer_bytes = Some(bytes);
                     side.receive_buffer_bytes = Some(bytes);
                 }
                 _ => {}
             }
+            let buffer = side.read_buffer_bytes;
+            if let Self::ReadBytes(bytes) = self {
+                side.read_buffer_bytes = bytes;
+            }
             for steps in &mut side.sequences {
                 match self {
                     Self::OneWrite => *steps = written_anew(steps, None),
                     Self::WriteBytes(bytes) => *steps = written_anew(steps, Some(bytes)),
-                    Self::NoThinking => steps.iter_mut().for_each(|step| step.think_ns = 0),
-                    Self::NoDelay | Self::ReadBytes(_) | Self::Buffers(_) => {}
+                    Self::NoThinking => {
+                        for step in steps.iter_mut() {
+                            *step = Step { think_ns: 0, after_wait: false, ..*step };
+                        }
+                    }
+                    Self::ReadBytes(bytes) => *steps = read_anew(steps, buffer, bytes),
+                    Self::NoDelay | Self::Buffers(_) => {}
                 }
             }
         }
@@ -111,12 +120,51 @@ fn in_pieces(writes: &[Step], size: u64) -> Vec<Step> {
     let (mut begin, mut left, mut at) = (0, writes.iter().peekable(), 0);
     while begin < total {
         let bytes = size.min(total - begin);
-        let mut think_ns = 0u64;
+        let (mut think_ns, mut after_wait) = (0u64, false);
         while let Some(write) = left.next_if(|_| at < begin + bytes) {
             think_ns = think_ns.saturating_add(write.think_ns);
+            after_wait |= write.after_wait;
             at += write.bytes;
         }
-        pieces.push(Step { action: Action::Write, bytes, think_ns });
+        pieces.push(Step { action: Action::Write, bytes, think_ns, after_wait });
+        begin += bytes;
+    }
+    pieces
+}
+
+/// The steps with reads of this size where they filled the buffer, and in pieces where they are larger.
+fn read_anew(steps: &[Step], buffer: u64, size: u64) -> Vec<Step> {
+    let mut anew = Vec::new();
+    let mut rest = steps;
+    while let Some(first) = rest.first() {
+        if first.action == Action::Write {
+            anew.push(*first);
+            rest = &rest[1..];
+            continue;
+        }
+        let is_full = |step: &&Step| step.action == Action::Read && step.bytes >= buffer;
+        let full = rest.iter().take_while(is_full).count();
+        let is_read_after = rest.get(full).is_some_and(|step| step.action == Action::Read);
+        let (reads, after) = rest.split_at(full + usize::from(is_read_after));
+        rest = after;
+        anew.extend(in_reads(reads, size));
+    }
+    anew
+}
+
+/// The bytes of these reads in reads of this size. Each has the think time of the read that has its first byte.
+fn in_reads(reads: &[Step], size: u64) -> Vec<Step> {
+    let mut ends = Vec::new();
+    for read in reads {
+        ends.push(ends.last().copied().unwrap_or(0) + read.bytes);
+    }
+    let total = ends.last().copied().unwrap_or(0);
+    let mut pieces = Vec::new();
+    let mut begin = 0;
+    while begin < total {
+        let bytes = size.min(total - begin);
+        let of = ends.partition_point(|end| *end <= begin);
+        pieces.push(Step { bytes, ..reads[of] });
         begin += bytes;
     }
     pieces
@@ -126,6 +174,7 @@ fn in_pieces(writes: &[Step], size: u64) -> Vec<Step> {
 mod tests {
     use proptest::prelude::*;
     use sockscope_analysis::Activity;
+    use sockscope_record::Protocol;
 
     use super::*;
 
@@ -134,14 +183,15 @@ mod tests {
         let step = |word: &str| {
             let (what, think) = word.split_once('/').unwrap_or((word, "0"));
             let action = if what.starts_with('w') { Action::Write } else { Action::Read };
-            Step { action, bytes: what[1..].parse().unwrap(), think_ns: think.parse().unwrap() }
+            let [bytes, think_ns] = [&what[1..], think].map(|text| text.parse().unwrap());
+            Step { action, bytes, think_ns, after_wait: false }
         };
         text.split_whitespace().map(step).collect()
     }
 
     fn pattern(steps: &[Step]) -> Pattern {
         let side = || Activity { sequences: vec![steps.to_vec()], ..Activity::default() };
-        Pattern { sides: [side(), side()] }
+        Pattern { protocol: Protocol::Tcp, sides: [side(), side()] }
     }
 
     fn changed(text: &str, change: &str) -> Vec<Step> {
@@ -159,6 +209,14 @@ mod tests {
     fn writes_of_another_size_have_the_same_bytes_and_think_times() {
         assert_eq!(changed("w100/7 w50/3 r5/4", "write-bytes=60"), steps("w60/7 w60/3 w30 r5/4"));
         assert_eq!(changed("w10/1 w10/2 w10/3", "write-bytes=20"), steps("w20/3 w10/3"));
+    }
+
+    #[test]
+    fn a_larger_buffer_takes_what_filled_the_smaller_one() {
+        let read = |text: &str, size| read_anew(&steps(text), 100, size);
+        assert_eq!(read("r100/7 r100/8 r100/9 r40/2", 200), steps("r200/7 r140/9"));
+        assert_eq!(read("r40/7 r40/8 w1 r100/3 w2", 200), steps("r40/7 r40/8 w1 r100/3 w2"));
+        assert_eq!(read("r100/7 w9 r30/2", 60), steps("r60/7 r40/7 w9 r30/2"));
     }
 
     #[test]
@@ -198,7 +256,7 @@ mod tests {
         ) {
             let step = |(is_write, bytes, think_ns)| {
                 let action = if is_write { Action::Write } else { Action::Read };
-                Step { action, bytes, think_ns }
+                Step { action, bytes, think_ns, after_wait: false }
             };
             let before: Vec<Step> = parts.into_iter().map(step).collect();
             for change in [PatternChange::OneWrite, PatternChange::WriteBytes(size)] {

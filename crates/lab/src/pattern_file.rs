@@ -5,6 +5,7 @@
 use std::fmt::Write;
 
 use sockscope_analysis::{Action, Activity, Loop, LoopStep, Pattern, Step, fold, unfold};
+use sockscope_record::Protocol;
 use toml::{Table, Value};
 
 /// Names of the sides, which are the tables of the file.
@@ -32,7 +33,8 @@ impl PatternFile {
     pub fn to_toml(&self) -> String {
         let mut text = String::from(
             "# What two programs did with their sockets. Each loop runs its steps `times` times, in order.\n\
-             # `think_ns`: time that the program spends before the step. A list has a value for each round.\n",
+             # `think_ns`: time that the program spends before the step. A list has a value for each round.\n\
+             # `after_wait`: the program waited before that, and its caches had to be filled again.\n",
         );
         line(&mut text, "connection", &quoted(&self.connection));
         for (side, activity) in self.pattern.sides.iter().enumerate() {
@@ -42,7 +44,7 @@ impl PatternFile {
             line(&mut text, "read_buffer_bytes", &activity.read_buffer_bytes.to_string());
             let is_lower_bound = activity.read_buffer_is_lower_bound.to_string();
             line(&mut text, "read_buffer_is_lower_bound", &is_lower_bound);
-            for (key, bytes) in buffers(activity) {
+            for (key, bytes) in optional(activity) {
                 bytes.iter().for_each(|bytes| line(&mut text, key, &bytes.to_string()));
             }
             text.push_str(
@@ -79,16 +81,22 @@ impl PatternFile {
             Ok((process, activity(table).map_err(of_side)?))
         };
         let [(client, client_did), (server, server_did)] = [side(SIDES[0])?, side(SIDES[1])?];
-        let pattern = Pattern { sides: [client_did, server_did] };
+        let protocol = match connection.split_once(' ') {
+            Some(("tcp", _)) => Protocol::Tcp,
+            Some(("udp", _)) => Protocol::Udp,
+            _ => return Err("connection does not begin with tcp or udp".to_owned()),
+        };
+        let pattern = Pattern { protocol, sides: [client_did, server_did] };
         Ok(Self { connection, processes: [client, server], pattern })
     }
 }
 
-/// The keys of the sizes of a socket's buffers, which the file has where the program set them.
-fn buffers(activity: &Activity) -> [(&'static str, Option<u64>); 2] {
+/// The keys that a side has where their values are known.
+fn optional(activity: &Activity) -> [(&'static str, Option<u64>); 3] {
     [
         ("send_buffer_bytes", activity.send_buffer_bytes),
         ("receive_buffer_bytes", activity.receive_buffer_bytes),
+        ("warm_think_ns", activity.warm_think_ns),
     ]
 }
 
@@ -118,6 +126,9 @@ fn write_loop(text: &mut String, side: &str, sequence: Option<usize>, one: &Loop
         if step.think_ns != [0] {
             line(text, "think_ns", &list(&step.think_ns));
         }
+        if step.after_wait != [false] {
+            line(text, "after_wait", &list(&step.after_wait));
+        }
     }
 }
 
@@ -129,14 +140,14 @@ fn name(action: Action) -> &'static str {
 }
 
 /// One number, or a list in lines.
-fn list(values: &[u64]) -> String {
+fn list<T: ToString>(values: &[T]) -> String {
     if let [one] = values {
         return one.to_string();
     }
     let mut text = String::from("[");
     let mut columns = LIST_COLUMNS;
     for value in values {
-        let value = format!(" {value},");
+        let value = format!(" {},", value.to_string());
         columns += value.len();
         if columns >= LIST_COLUMNS {
             text.push_str("\n ");
@@ -182,6 +193,7 @@ fn activity(table: &Table) -> Result<Activity, String> {
         no_delay: boolean(table, "no_delay")?,
         send_buffer_bytes: optional("send_buffer_bytes")?,
         receive_buffer_bytes: optional("receive_buffer_bytes")?,
+        warm_think_ns: optional("warm_think_ns")?,
     })
 }
 
@@ -206,16 +218,32 @@ fn parse_step(table: &Table, times: u64) -> Result<LoopStep, String> {
         None => vec![0],
         Some(value) => numbers(value, "think_ns", times)?,
     };
-    Ok(LoopStep { action, bytes: numbers(&table[name(action)], name(action), times)?, think_ns })
+    let bytes = numbers(&table[name(action)], name(action), times)?;
+    let after_wait = match table.get("after_wait") {
+        None => vec![false],
+        Some(value) => each_round(value, "after_wait", times, |value, key| {
+            value.as_bool().ok_or_else(|| format!("{key} is not true or false"))
+        })?,
+    };
+    Ok(LoopStep { action, bytes, think_ns, after_wait })
 }
 
 /// One number, or one for each round.
 fn numbers(value: &Value, key: &str, times: u64) -> Result<Vec<u64>, String> {
-    let Some(list) = value.as_array() else { return Ok(vec![whole(Some(value), key)?]) };
+    each_round(value, key, times, |value, key| whole(Some(value), key))
+}
+
+fn each_round<T>(
+    value: &Value,
+    key: &str,
+    times: u64,
+    read: fn(&Value, &str) -> Result<T, String>,
+) -> Result<Vec<T>, String> {
+    let Some(list) = value.as_array() else { return Ok(vec![read(value, key)?]) };
     if list.len() as u64 != times {
         return Err(format!("{key} has {} values for {times} rounds", list.len()));
     }
-    list.iter().map(|value| whole(Some(value), key)).collect()
+    list.iter().map(|value| read(value, key)).collect()
 }
 
 fn number(table: &Table, key: &str) -> Result<u64, String> {
@@ -243,7 +271,7 @@ mod tests {
     use super::*;
 
     fn step(action: Action, bytes: u64, think_ns: u64) -> Step {
-        Step { action, bytes, think_ns }
+        Step { action, bytes, think_ns, after_wait: think_ns >= 50_000 || think_ns == 3 }
     }
 
     /// 200 calls in two writes, whose client thinks differently each time.
@@ -266,11 +294,15 @@ mod tests {
             no_delay: false,
             send_buffer_bytes: None,
             receive_buffer_bytes: Some(4096),
+            warm_think_ns: Some(8_000),
         };
         PatternFile {
             connection: "tcp 127.0.0.1:40000 > 127.0.0.1:80".to_owned(),
             processes: ["python3", "a \"server\"\u{1b}\\"].map(str::to_owned),
-            pattern: Pattern { sides: [side(client.collect(), 400), side(server.collect(), 200)] },
+            pattern: Pattern {
+                protocol: Protocol::Tcp,
+                sides: [side(client.collect(), 400), side(server.collect(), 200)],
+            },
         }
     }
 
