@@ -8,13 +8,14 @@ use std::path::Path;
 
 use sockscope_analysis::Analysis;
 use sockscope_program::failure::Failure;
+use sockscope_program::pick::PickArgs;
+use sockscope_program::temporary;
 use sockscope_report::{Compared, Comparison, Format, Options, Report, Text, write_compare};
 
 use crate::args::{self, ColorArg, HowArgs};
 use crate::recording::{CommandOutput, Job};
 use crate::terminal::Target;
-use crate::{bundle, temporary, terminal};
-use sockscope_program::pick::PickArgs;
+use crate::{bundle, terminal};
 
 /// The message of the demonstration: a header, then a body, in two writes or in one.
 const HEADER: usize = 100;

@@ -15,10 +15,11 @@ use std::path::{Component, Path, PathBuf};
 use rustix::fs::{FlockOperation, flock};
 use rustix::process::geteuid;
 use sockscope_program::failure::Failure;
+use sockscope_program::temporary;
 use sockscope_trace::{Folder, is_bundle};
 use tempfile::TempDir;
 
-use crate::{temporary, user};
+use crate::user;
 
 /// The program's folder among the state of all programs.
 const FOLDER: &str = "sockscope";

@@ -26,7 +26,6 @@ mod plot;
 mod progress;
 mod recording;
 mod sink;
-mod temporary;
 mod terminal;
 mod trial;
 #[cfg(test)]

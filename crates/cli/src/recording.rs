@@ -19,6 +19,7 @@ use sockscope_program::output_dir::{OutputDir, empty, open_output};
 use sockscope_program::pick::{self, PickArgs, own_user, sudo_caller};
 use sockscope_program::recorded;
 use sockscope_program::signals::StopSignals;
+use sockscope_program::temporary;
 use sockscope_record::{LossCounts, counted};
 use sockscope_trace::{Meta, SizeLimit};
 use tempfile::TempDir;
@@ -30,7 +31,7 @@ use crate::meta_thread::MetaThread;
 use crate::progress::{Progress, Totals, Traffic};
 use crate::sink::BundleSink;
 use crate::terminal::{self, Target};
-use crate::{bundle, command, temporary};
+use crate::{bundle, command};
 
 /// What a kill may cost: records are in transit to the file at most this long.
 const FLUSH_EVERY: Duration = Duration::from_millis(200);

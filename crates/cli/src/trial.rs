@@ -13,13 +13,14 @@ use std::path::{Path, PathBuf};
 use sockscope_probe::{RunAs, Scope, Sides};
 use sockscope_program::failure::Failure;
 use sockscope_program::signals::StopSignals;
+use sockscope_program::temporary;
 use sockscope_record::Side;
 use sockscope_report::{Report, findings_by_cost, fix_to_try};
 
 use crate::args::{HowArgs, SideArg, Try, TryFormat};
 use crate::recording::{CommandOutput, Forcing, Job};
 use crate::terminal::{self, Target};
-use crate::{bundle, command, temporary};
+use crate::{bundle, command};
 use round::Round;
 use rounds::{Chosen, Trial};
 use sockscope_program::pick::{PickArgs, Ports, sudo_caller};

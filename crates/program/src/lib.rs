@@ -22,6 +22,7 @@ pub mod pick;
 pub mod recorded;
 pub mod signals;
 pub mod suggest;
+pub mod temporary;
 pub mod times;
 pub mod usage_error;
 pub mod user_terminal;
