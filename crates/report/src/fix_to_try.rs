@@ -1,4 +1,4 @@
-//! Which fix of a finding `sockscope try` can show.
+//! Which fix of a finding `sockscope try` can show, and which one `sockscope replay`.
 
 use sockscope_analysis::{Finding, FindingId};
 use sockscope_record::{Direction, Side};
@@ -39,9 +39,25 @@ pub fn fix_to_try(finding: &Finding) -> Option<FixToTry> {
     Some(FixToTry { fix, side: if is_of_client { Side::Client } else { Side::Server } })
 }
 
+/// The findings whose fix is a change of the program that `sockscope replay` can make.
+const CHANGES: [(FindingId, &str); 3] = [
+    (FindingId::SplitMessage, "one-write"),
+    (FindingId::SmallWrites, "write-bytes=65536"),
+    (FindingId::SmallReads, "read-bytes=65536"),
+];
+
+/// The change that `sockscope replay` can show, as its option `--set` takes it.
+pub fn change_to_replay(finding: &Finding) -> Option<&'static str> {
+    CHANGES.iter().find(|(id, _)| *id == finding.id).map(|(_, change)| *change)
+}
+
 /// The command that shows it, as a user can paste it.
 pub(crate) fn command(finding: &Finding) -> Option<String> {
-    fix_to_try(finding).map(|one| format!("sockscope try {} -- CMD", one.fix))
+    let trial = fix_to_try(finding).map(|one| format!("sockscope try {} -- CMD", one.fix));
+    trial.or_else(|| {
+        let (connection, change) = (finding.flow.connection().0, change_to_replay(finding)?);
+        Some(format!("sockscope replay DIR --connection {connection} --set {change}"))
+    })
 }
 
 /// The findings by rule, the one that costs most first: of each the occurrence that costs most.
@@ -61,6 +77,12 @@ mod tests {
         finding.id = FindingId::DelayedAckWait;
         assert_eq!(fix_to_try(&finding), Some(FixToTry { fix: "delack=8ms", side: Side::Server }));
         finding.id = FindingId::SplitMessage;
-        assert_eq!((fix_to_try(&finding), command(&finding)), (None, None));
+        assert_eq!(fix_to_try(&finding), None);
+        assert_eq!(
+            command(&finding).unwrap(),
+            "sockscope replay DIR --connection 1 --set one-write"
+        );
+        finding.id = FindingId::SlowReader;
+        assert_eq!(command(&finding), None);
     }
 }

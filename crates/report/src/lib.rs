@@ -36,12 +36,13 @@ pub use sockscope_render::style::{Charset, printable};
 
 pub use arrow_requests::ArrowRequests;
 pub use compare::{
-    Compared, Comparison, draw_compare, write_compare, write_compare_csv, write_compare_json,
+    Compared, Comparison, draw_compare, exchange_times_ns, write_compare, write_compare_csv,
+    write_compare_json,
 };
 pub use csv::Csv;
 pub use csv_requests::CsvRequests;
 pub use filter::{Filter, FilterError};
-pub use fix_to_try::{FixToTry, findings_by_cost, fix_to_try};
+pub use fix_to_try::{FixToTry, change_to_replay, findings_by_cost, fix_to_try};
 pub use json::Json;
 pub use order::place_name;
 pub use show::{ShowOptions, show, show_tcpdump};

@@ -7,7 +7,8 @@ use sockscope_probe::{Fix, FixKind, Outcome, Sides};
 use sockscope_program::failure::Failure;
 use sockscope_render::number::{count, rate, time};
 use sockscope_report::{
-    Compared, Comparison, Options, Origin, Report, write_compare, write_labelled, write_verdict,
+    Compared, Comparison, Options, Origin, Report, change_to_replay, write_compare, write_labelled,
+    write_verdict,
 };
 
 use super::difference::{Difference, median};
@@ -90,6 +91,12 @@ fn head(trial: &Trial<'_>) -> Lines {
                 change.fix
             );
             lines.push(("program", text));
+            if let Some(set) = change_to_replay(change) {
+                let text = format!(
+                    "sockscope replay DIR --set {set} shows that change, where DIR was recorded with --calls"
+                );
+                lines.push(("", text));
+            }
         }
         lines.push(match &chosen.finding {
             Some(finding) => ("why", format!("{}: {}", finding.id.name(), finding.summary)),

@@ -64,7 +64,7 @@ impl Group {
 
     fn add(&mut self, connection: &ConnectionAnalysis) {
         self.connections += 1;
-        self.times_ns.extend(times_ns(connection));
+        self.times_ns.extend(exchange_times_ns(connection));
         self.left_out = self.left_out.saturating_add(connection.requests.left_out);
         let exchanges = connection.exchanges.as_ref().map(|exchanges| exchanges.asked_by);
         if let Some(side) = exchanges.or(connection.requests.asked_by) {
@@ -114,8 +114,8 @@ impl FlowSum {
     }
 }
 
-/// How long the exchanges took. Where requests overlap, each that was answered counts.
-fn times_ns(connection: &ConnectionAnalysis) -> impl Iterator<Item = u64> {
+/// How long the exchanges of a connection took, nanoseconds. Where requests overlap, each that was answered counts.
+pub fn exchange_times_ns(connection: &ConnectionAnalysis) -> impl Iterator<Item = u64> {
     let alternates = connection.exchanges.is_some();
     let counts = move |request: &&sockscope_analysis::Request| match alternates {
         true => request.is_exchange(),

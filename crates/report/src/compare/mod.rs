@@ -19,5 +19,6 @@ mod tests;
 pub use comparison::{Compared, Comparison};
 pub use csv::write_compare_csv;
 pub use figure::draw_compare;
+pub use group::exchange_times_ns;
 pub use json::write_compare_json;
 pub use text::write_compare;

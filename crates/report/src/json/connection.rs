@@ -112,7 +112,7 @@ struct FindingView<'a> {
     summary: &'a str,
     evidence: Vec<EvidenceView<'a>>,
     fix: &'a str,
-    /// The command that shows the fix on the unchanged program; absent where a socket option is no fix.
+    /// The command that shows the fix, on the unchanged program or on a replay of its calls; absent where neither can.
     #[serde(rename = "try", skip_serializing_if = "Option::is_none")]
     command: Option<String>,
 }
