@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use sockscope_analysis::{Action, Activity, ConnectionStore, pattern};
+use sockscope_analysis::{Action, Activity, Analysis, ConnectionStore, pattern};
 use sockscope_lab::pattern_file::PatternFile;
 use sockscope_program::failure::Failure;
 use sockscope_program::loaded::{Loaded, say_notes};
@@ -14,7 +14,7 @@ use crate::args::LabPattern;
 
 /// `sockscope lab pattern`. The file goes to the output, what is known of it to standard error.
 pub fn extract(arguments: &LabPattern) -> Result<(), Failure> {
-    let file = read(&arguments.dir, arguments.connection)?;
+    let (file, _) = read(&arguments.dir, arguments.connection)?;
     write_to(&arguments.output, |out| out.write_all(file.to_toml().as_bytes()))?;
     for (side, activity) in ["client", "server"].into_iter().zip(&file.pattern.sides) {
         stderr!("{}", in_words(side, activity));
@@ -22,11 +22,11 @@ pub fn extract(arguments: &LabPattern) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The pattern of a connection of a bundle: of this number, else the one of most bytes.
-pub fn read(dir: &Path, number: Option<u32>) -> Result<PatternFile, Failure> {
+/// The pattern of a connection of a bundle, and the analysis of it alone: of this number, else the one of most bytes.
+pub fn read(dir: &Path, number: Option<u32>) -> Result<(PatternFile, Analysis), Failure> {
     let loaded = Loaded::read(dir)?;
     say_notes(&loaded.facts.notes);
-    let stores = loaded.into_stores();
+    let (mut analysis, stores) = loaded.finish_keeping();
     let largest = stores.largest_flow().map(|flow| flow.connection());
     let wanted = number.map(ConnectionId).or(largest);
     let index = stores.connections.iter().position(|store| Some(store.connection.id) == wanted);
@@ -46,11 +46,13 @@ pub fn read(dir: &Path, number: Option<u32>) -> Result<PatternFile, Failure> {
     })?;
     let connection = &store.connection;
     let (client, server) = (connection.client, connection.server);
-    Ok(PatternFile {
+    let file = PatternFile {
         connection: format!("{} {client} > {server}", connection.protocol.name()),
         processes: [Side::Client, Side::Server].map(|side| process(store, side)),
         pattern,
-    })
+    };
+    analysis.connections.retain(|other| other.connection.id == connection.id);
+    Ok((file, analysis))
 }
 
 fn process(store: &ConnectionStore, side: Side) -> String {
@@ -59,7 +61,7 @@ fn process(store: &ConnectionStore, side: Side) -> String {
 }
 
 /// As `client: 400 writes, 200 reads; 400 of 400 writes (100.0 %) wait for a step that is certain`.
-fn in_words(side: &str, activity: &Activity) -> String {
+pub fn in_words(side: &str, activity: &Activity) -> String {
     let steps = activity.sequences.iter().flatten();
     let reads = steps.filter(|step| step.action == Action::Read).count();
     let (writes, certain) = (activity.writes, activity.certain_writes);

@@ -9,6 +9,7 @@ mod background;
 mod bundle;
 mod hosts;
 mod link;
+mod replays;
 mod report;
 #[path = "../schema/mod.rs"]
 mod schema;

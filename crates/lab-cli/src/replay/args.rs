@@ -33,7 +33,7 @@ pub struct Replay {
     /// Where to make the calls again
     #[arg(long, value_enum, default_value_t)]
     pub on: ReplayOn,
-    /// Runs without the change and with it, in turns; an even number
+    /// Runs in all, without the change and with it in turns
     #[arg(long, value_name = "N", default_value_t = 6, value_parser = clap::value_parser!(u32).range(2..=100))]
     pub rounds: u32,
     /// Keep the pattern and the bundle of each run in this folder

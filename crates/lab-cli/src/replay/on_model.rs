@@ -7,7 +7,6 @@ use sockscope_analysis::Analysis;
 use sockscope_lab::pattern_file::PatternFile;
 use sockscope_lab::replay::{Conditions, analyze, write_bundle};
 use sockscope_program::failure::Failure;
-use sockscope_program::loaded::Loaded;
 use sockscope_program::outcome::Outcome;
 use sockscope_report::{Compared, Comparison, Options, write_compare, write_compare_json};
 
@@ -26,7 +25,7 @@ struct Run {
 /// Makes the calls in the model: unchanged, and with the change where there is one. Without a change the
 /// other run of the comparison is the recording.
 pub fn replay(arguments: &Replay) -> Result<Outcome, Failure> {
-    let file = read(&arguments.dir, arguments.connection)?;
+    let (file, recorded) = read(&arguments.dir, arguments.connection)?;
     let all: Vec<String> = arguments.set.iter().map(ToString::to_string).collect();
     let of_model = arguments.set.iter().filter(|change| change.is_of_model());
     let of_model: Vec<String> = of_model.map(ToString::to_string).collect();
@@ -46,7 +45,6 @@ pub fn replay(arguments: &Replay) -> Result<Outcome, Failure> {
             show(arguments.format, [(&unchanged.name, &analyses[0]), (&changed.name, &analyses[1])])
         }
         None => {
-            let recorded = Loaded::read(&arguments.dir)?.finish().0;
             let model = unchanged.analyze()?;
             show(arguments.format, [("recorded", &recorded), ("model", &model)])
         }

@@ -356,19 +356,16 @@ pub struct WorkPattern {
     /// The pattern
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// Make the calls with one change: one-write, nodelay, write-bytes=N, read-bytes=N or think=0
+    /// Make the calls with a change (several: repeat): one-write, nodelay, write-bytes=N, read-bytes=N, buffers=N or
+    /// think=0
     #[arg(long, value_name = "CHANGE")]
-    pub set: Option<PatternChange>,
-    /// Internal: be one side.
-    #[arg(long, hide = true)]
-    pub side: Option<PatternSide>,
-}
-
-/// A side that is a process of its own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum PatternSide {
-    /// It accepts.
-    Server,
+    pub set: Vec<PatternChange>,
+    /// Be the server alone, at this address; the port is printed
+    #[arg(long, value_name = "ADDRESS", conflicts_with = "to")]
+    pub listen: Option<SocketAddr>,
+    /// Be the client alone, of a server at this address
+    #[arg(long, value_name = "ADDRESS")]
+    pub to: Option<SocketAddr>,
 }
 
 /// A process of the load.

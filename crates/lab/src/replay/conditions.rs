@@ -3,6 +3,7 @@
 use sockscope_analysis::Activity;
 use sockscope_experiment::{Parameters, Topology};
 use sockscope_link::{Bandwidth, Interval};
+use sockscope_record::Protocol;
 use sockscope_stack::tcp::ShortSegments;
 
 use crate::model::{Line, machine, personality};
@@ -166,7 +167,7 @@ impl Conditions {
 
 /// Whether the calls move datagrams.
 pub(super) fn is_of_datagrams(file: &PatternFile) -> bool {
-    file.connection.starts_with("udp ")
+    file.pattern.protocol == Protocol::Udp
 }
 
 /// The line of `delay` and `rate`; `None` without both.

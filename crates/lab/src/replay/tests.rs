@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 
 use proptest::prelude::*;
 use sockscope_analysis::{Analysis, Analyzer, FindingId, Pattern, Step, TraceFacts};
-use sockscope_record::{Direction, Kind, Point, Record};
+use sockscope_record::{Direction, Kind, Point, Protocol, Record};
 use sockscope_sim::{Digest, Everything};
 use sockscope_stack::Personality;
 
@@ -16,7 +16,12 @@ fn side(text: &str) -> Activity {
         let (what, think) = word.split_once('/').unwrap_or((word, "0"));
         let action = if what.starts_with('w') { Action::Write } else { Action::Read };
         let think_us: u64 = think.parse().unwrap();
-        Step { action, bytes: what[1..].parse().unwrap(), think_ns: think_us * 1000 }
+        Step {
+            action,
+            bytes: what[1..].parse().unwrap(),
+            think_ns: think_us * 1000,
+            after_wait: false,
+        }
     };
     let sequence = |text: &str| text.split_whitespace().map(step).collect();
     Activity {
@@ -30,7 +35,7 @@ fn file(client: &str, server: &str) -> PatternFile {
     PatternFile {
         connection: "tcp 127.0.0.1:40000 > 127.0.0.1:80".to_owned(),
         processes: ["asker", "answerer"].map(str::to_owned),
-        pattern: Pattern { sides: [side(client), side(server)] },
+        pattern: Pattern { protocol: Protocol::Tcp, sides: [side(client), side(server)] },
     }
 }
 
@@ -162,7 +167,8 @@ fn a_line_has_its_delay() {
 
 /// The calls of a recording of datagrams.
 fn datagrams(client: &str, server: &str) -> PatternFile {
-    let calls = file(client, server);
+    let mut calls = file(client, server);
+    calls.pattern.protocol = Protocol::Udp;
     PatternFile { connection: calls.connection.replace("tcp", "udp"), ..calls }
 }
 
@@ -171,7 +177,7 @@ fn datagrams_are_answered_one_by_one() {
     let calls = datagrams(&"w100/50 r700 ".repeat(20), &"r100 w700/30 ".repeat(20));
     for personality in Personality::ALL {
         let played = played(&calls, &[&format!("personality={}", personality.name)]).unwrap();
-        assert_eq!(played.connections[0].protocol, sockscope_record::Protocol::Udp);
+        assert_eq!(played.connections[0].protocol, Protocol::Udp);
         assert_eq!(played.bytes(Point::ReceiveDequeue), [2000, 14_000], "{}", personality.name);
         assert_eq!(played.residue(), 0, "{}", personality.name);
     }

@@ -1,0 +1,99 @@
+//! The figures of one connection by which a copy is judged.
+
+use sockscope_analysis::{Analysis, LedgerPart};
+use sockscope_record::Direction;
+use sockscope_report::exchange_times_ns;
+
+/// Of one run; of several, the median of each figure.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Figures {
+    /// Exchanges, of one run.
+    pub exchanges: u64,
+    /// Time of an exchange, nanoseconds; `None` without exchanges.
+    pub p50_ns: Option<f64>,
+    /// The 99th percentile.
+    pub p99_ns: Option<f64>,
+    /// Bytes a second of the direction of most bytes.
+    pub throughput: Option<f64>,
+    /// Of each direction, the share of the time that its oldest byte spent in each place; empty without bytes.
+    pub shares: [Vec<f64>; 2],
+}
+
+impl Figures {
+    /// Of all connections of the run, which is the one that was replayed.
+    pub fn of(analysis: &Analysis) -> Self {
+        let mut times: Vec<u64> = analysis.connections.iter().flat_map(exchange_times_ns).collect();
+        times.sort_unstable();
+        let at = |share: f64| {
+            let rank = (share * times.len() as f64).ceil() as usize;
+            times.get(rank.max(1) - 1).map(|ns| *ns as f64)
+        };
+        let flows = || analysis.connections.iter().flat_map(|connection| &connection.flows);
+        let shares = [Direction::FromClient, Direction::FromServer].map(|direction| {
+            let flow = flows().find(|flow| flow.id.direction() == direction && flow.bytes > 0);
+            let of_flow = |flow: &sockscope_analysis::FlowAnalysis| {
+                LedgerPart::ALL.map(|part| flow.ledger.share(part)).to_vec()
+            };
+            flow.map(of_flow).unwrap_or_default()
+        });
+        Self {
+            exchanges: times.len() as u64,
+            p50_ns: at(0.5),
+            p99_ns: at(0.99),
+            throughput: flows()
+                .max_by_key(|flow| flow.bytes)
+                .and_then(|flow| flow.throughput_bytes_per_s),
+            shares,
+        }
+    }
+
+    /// The median of each figure of the runs.
+    pub fn median(runs: &[Self]) -> Self {
+        let of = |figure: &dyn Fn(&Self) -> Option<f64>| median(runs.iter().filter_map(figure));
+        let shares = [0, 1].map(|flow: usize| {
+            let places = 0..LedgerPart::ALL.len();
+            let place = |place: usize| of(&|run: &Self| run.shares[flow].get(place).copied());
+            places.map_while(place).collect()
+        });
+        Self {
+            exchanges: runs.first().map_or(0, |run| run.exchanges),
+            p50_ns: of(&|run| run.p50_ns),
+            p99_ns: of(&|run| run.p99_ns),
+            throughput: of(&|run| run.throughput),
+            shares,
+        }
+    }
+
+    /// The figure that a run is judged by: the median exchange, else the throughput.
+    pub fn main(&self) -> Option<f64> {
+        self.p50_ns.or(self.throughput)
+    }
+}
+
+/// The median; of an even number the mean of the two in the middle.
+pub fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let mut sorted: Vec<f64> = values.collect();
+    sorted.sort_by(f64::total_cmp);
+    let high = *sorted.get(sorted.len() / 2)?;
+    let low = *sorted.get((sorted.len() - 1) / 2)?;
+    Some(f64::midpoint(low, high))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_have_the_median_of_each_figure() {
+        let run = |p50, share| Figures {
+            exchanges: 9,
+            p50_ns: Some(p50),
+            shares: [vec![share, 1.0 - share], Vec::new()],
+            ..Figures::default()
+        };
+        let median = Figures::median(&[run(3.0, 0.25), run(1.0, 0.75), run(2.0, 0.5)]);
+        assert_eq!(median, run(2.0, 0.5));
+        assert_eq!(Figures::median(&[run(1.0, 0.5), run(2.0, 0.5)]).p50_ns, Some(1.5));
+        assert_eq!(Figures::median(&[]), Figures::default());
+    }
+}
