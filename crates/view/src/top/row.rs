@@ -14,7 +14,8 @@ pub struct Row {
     pub direction: Direction,
     /// Places of the oldest unread byte over the last seconds.
     pub ledger: Ledger,
-    /// Time of the ledger in which that byte waited in a queue, nanoseconds; see [`waited_ns`].
+    /// Time of the ledger in which that byte waited in a queue, of a socket, of the interface or of IP, or was dropped,
+    /// nanoseconds.
     pub waited_ns: u64,
     /// Bytes in the send queue; `None` where that is not known.
     pub send_queue_bytes: Option<u64>,
