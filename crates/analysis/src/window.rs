@@ -96,6 +96,8 @@ impl Window {
         let before = self.analysis.take();
         let reasons_changed =
             before.as_ref().is_none_or(|before| before.facts.drop_reasons != facts.drop_reasons);
+        // An open request waits until now.
+        let facts = TraceFacts { ended_ns: now_ns.or(facts.ended_ns), ..facts };
         let mut analysis = self.tally.into_analysis(facts, nameless);
         let start_ns = self.since_ns.unwrap_or(analysis.start_ns);
         let window_ns = now_ns.map(|now_ns| (start_ns.min(now_ns), now_ns));

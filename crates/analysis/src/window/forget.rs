@@ -31,7 +31,7 @@ impl Kept {
             self.floors[index] =
                 floor(&self.store, direction, at_ns, reads).max(self.floors[index]);
         }
-        let unanswered = self.unanswered().map(|(asker, _)| asker);
+        let unanswered = self.unanswered(at_ns);
         let mut dropped = 0;
         for (flow, floor) in self.store.flows.iter_mut().zip(self.floors) {
             for (point, (passes, count)) in

@@ -106,22 +106,24 @@ impl Kept {
         self.is_changed || !is_done || (openings_changed && self.has_syn())
     }
 
-    /// Direction of the last request and the time of its last write, while nothing was written after it.
-    pub fn unanswered(&self) -> Option<(Direction, u64)> {
+    /// Direction of the last request that began before `at_ns`, where nothing was written after it until then.
+    pub fn unanswered(&self, at_ns: u64) -> Option<Direction> {
         let written_ns = |direction: Direction| {
-            let writes = self.store.flow(direction).at(Point::SendEnqueue).iter();
-            writes.rev().find(|pass| pass.len > 0).map(|pass| pass.at_ns)
+            let writes = self.store.flow(direction).at(Point::SendEnqueue).iter().rev();
+            let mut writes = writes.filter(|pass| pass.len > 0 && pass.at_ns < at_ns);
+            writes.next().map(|pass| pass.at_ns)
         };
         let asker = self.found.asked_by?.sends();
         let asked_ns = written_ns(asker)?;
         let is_last = written_ns(asker.reverse()).is_none_or(|answered_ns| answered_ns < asked_ns);
-        is_last.then_some((asker, asked_ns))
+        is_last.then_some(asker)
     }
 
     /// No byte is unread, no request waits, and nothing passed in the window.
     fn is_quiet(&self) -> bool {
         let since_ns = self.store.window.map_or(0, |window| window.since_ns);
-        let waits = self.store.connection.closed_ns.is_none() && self.unanswered().is_some();
+        let waits =
+            self.store.connection.closed_ns.is_none() && self.unanswered(u64::MAX).is_some();
         !waits
             && self.store.flows.iter().zip(self.floors).all(|(flow, floor)| {
                 let mut passes = flow.passages.iter().flatten();
