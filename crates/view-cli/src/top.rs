@@ -186,7 +186,7 @@ impl<'a> Live<'a> {
                 app.refresh(self.board.rows());
                 is_drawn = false;
             }
-            // The terminal may have gone, with everybody who looked at it.
+            // Where the terminal has gone the view ends, also below `nohup`, which ignores the hang-up.
             let Ok(height) = terminal.size().map(|size| usize::from(size.height)) else { break };
             while let Ok(happened) = happened.try_recv() {
                 is_drawn = false;
@@ -208,7 +208,10 @@ impl<'a> Live<'a> {
                     note: note.as_deref(),
                 };
                 let (analysis, style) = (self.board.analysis(), self.style);
-                terminal.draw(|frame| draw(frame, &app, analysis, facts, style))?;
+                let drawn = terminal.draw(|frame| draw(frame, &app, analysis, facts, style));
+                if drawn.is_err() {
+                    break;
+                }
                 is_drawn = true;
             }
         }

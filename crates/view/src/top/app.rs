@@ -134,7 +134,9 @@ impl App {
             row.send_queue_bytes.unwrap_or(0).saturating_add(row.receive_queue_bytes.unwrap_or(0))
         };
         match self.sort {
-            Sort::Waited => rows.sort_by_key(|row| (Reverse(row.waited_ns), row.connection.id)),
+            Sort::Waited => rows.sort_by_key(|row| {
+                (row.closed_ns.is_some(), Reverse(row.waited_ns), row.connection.id)
+            }),
             Sort::Oldest => rows.sort_by_key(|row| (Reverse(row.oldest_ns), row.connection.id)),
             Sort::Queued => rows.sort_by_key(|row| (Reverse(queued(row)), row.connection.id)),
             Sort::Name => rows.sort_by_key(|row| (row.ends(), row.connection.id)),
@@ -241,7 +243,7 @@ mod tests {
 
     fn app() -> App {
         let mut app = App::new();
-        let closed = Row { closed_ns: Some(1), ..delayed(4, 5) };
+        let closed = Row { closed_ns: Some(1), ..delayed(4, 50) };
         app.refresh(&[delayed(1, 10), delayed(2, 30), delayed(3, 20), closed]);
         app
     }

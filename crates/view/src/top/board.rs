@@ -10,6 +10,8 @@ use sockscope_record::{Connection, ConnectionId, Direction, Record, Side, Stage}
 
 use super::row::{Row, RowFinding, hold, oldest_ns, resident, waited_ns};
 
+/// Closed connections that are kept at most.
+const CLOSED_MAX: usize = 200;
 const DIRECTIONS: [Direction; 2] = [Direction::FromClient, Direction::FromServer];
 
 /// Connections that are recorded, and what they waited for in the last seconds.
@@ -25,6 +27,15 @@ pub struct Board {
     slices: usize,
     refreshed_ns: Option<u64>,
     rows: Vec<Row>,
+    /// Connections that closed before the window, the last one first.
+    closed: VecDeque<Closed>,
+}
+
+/// A connection that closed, with its last figures.
+#[derive(Debug)]
+struct Closed {
+    row: Row,
+    at_ns: u64,
 }
 
 /// The last seconds of one connection.
@@ -58,6 +69,7 @@ impl Board {
             slices: slices.max(1),
             refreshed_ns: None,
             rows: Vec::new(),
+            closed: VecDeque::new(),
         }
     }
 
@@ -105,10 +117,30 @@ impl Board {
             let store = self.window.store(one.connection.id)?;
             Some(self.histories.get(&one.connection.id)?.row(one, store, now_ns))
         });
-        self.rows = rows.collect();
+        let before = std::mem::replace(&mut self.rows, rows.collect());
+        self.keep_closed(before, now_ns);
     }
 
-    /// The connections as of the last refresh, by id.
+    /// Keeps the rows of connections that closed and are no longer in the window, the last ones of them.
+    fn keep_closed(&mut self, before: Vec<Row>, now_ns: u64) {
+        for row in before {
+            let id = row.connection.id;
+            let is_kept = self.closed.iter().any(|closed| closed.row.connection.id == id);
+            if let Some(at_ns) = row.connection.closed_ns.filter(|_| !is_kept)
+                && self.window.store(id).is_none()
+            {
+                self.closed.push_front(Closed { row, at_ns });
+            }
+        }
+        self.closed.truncate(CLOSED_MAX);
+        self.rows.extend(self.closed.iter().map(|Closed { row, at_ns }| Row {
+            closed_ns: Some(now_ns.saturating_sub(*at_ns)),
+            oldest_ns: None,
+            ..row.clone()
+        }));
+    }
+
+    /// The connections as of the last refresh, by id; behind them those that closed, the last one first.
     pub fn rows(&self) -> &[Row] {
         &self.rows
     }
@@ -185,5 +217,68 @@ impl History {
         }
         findings.sort_by_key(|one| (Reverse(one.cost_ns), one.id));
         findings
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sockscope_record::{Kind, Point};
+
+    use super::*;
+    use crate::top::testing::row;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    fn connection(id: u32) -> Connection {
+        Connection { id: ConnectionId(id), processes: Vec::new(), ..row(id).connection }
+    }
+
+    /// A write of so many bytes that stays in the receive queue.
+    fn unread(id: u32, at_ns: u64, len: u32) -> Vec<Record> {
+        let flow = ConnectionId(id).flow(Direction::FromClient);
+        let points = &Point::ALL[..7];
+        let record = |point: &Point| Record {
+            at_ns,
+            flow,
+            len,
+            kind: Kind::from(*point),
+            ..Record::default()
+        };
+        points.iter().map(record).collect()
+    }
+
+    fn ids(board: &Board) -> Vec<u32> {
+        board.rows().iter().map(|row| row.connection.id.0).collect()
+    }
+
+    #[test]
+    fn an_unread_byte_has_its_age_and_its_queue() {
+        let mut board = Board::new(2);
+        board.connection(connection(1));
+        board.push(&unread(1, SECOND, 500));
+        for (now, age) in [(2, 1), (3, 2), (4, 3)] {
+            board.refresh(TraceFacts::default(), now * SECOND, now * SECOND);
+            let row = &board.rows()[0];
+            assert_eq!(row.oldest_ns, Some(age * SECOND));
+            assert_eq!((row.send_queue_bytes, row.receive_queue_bytes), (Some(0), Some(500)));
+        }
+        // Of two refreshes.
+        assert_eq!(board.rows()[0].waited_ns, 2 * SECOND);
+    }
+
+    #[test]
+    fn closed_connections_are_kept_behind_the_open_ones() {
+        let mut board = Board::new(2);
+        for id in [1, 2] {
+            board.connection(connection(id));
+            board.push(&unread(id, SECOND, 10));
+        }
+        board.connection(Connection { closed_ns: Some(SECOND), ..connection(1) });
+        for now in 2..6 {
+            board.refresh(TraceFacts::default(), now * SECOND, now * SECOND);
+            let closed = board.rows().iter().find(|row| row.connection.id.0 == 1).unwrap();
+            assert_eq!(closed.closed_ns, Some((now - 1) * SECOND));
+        }
+        assert_eq!(ids(&board), [2, 1]);
     }
 }
