@@ -63,7 +63,7 @@ pub enum ReplayFormat {
     /// For people
     #[default]
     Text,
-    /// Schema sockscope.replay/1, one document
+    /// One document: schema sockscope.replay/1, with --on model sockscope.compare/1
     Json,
 }
 
