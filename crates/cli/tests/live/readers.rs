@@ -61,7 +61,7 @@ for _ in range(2):
     start(hog, first, 0)
 start(serve, first, 5)
 os.sched_setaffinity(0, {last})
-for _ in range(80):
+for _ in range(320):
     with socket.create_connection(address) as connection:
         for _ in range(3):
             connection.sendall(b'x' * 50)
