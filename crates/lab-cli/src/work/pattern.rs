@@ -66,10 +66,11 @@ fn check(protocol: Protocol, sides: &[Activity; 2]) -> Result<(), &'static str> 
             return Err("a side reads more bytes than the other one writes");
         }
     }
-    let largest = sides.iter().flat_map(|side| &side.sequences).flatten().map(|it| it.bytes).max();
-    match (largest, protocol) {
-        (Some(DATAGRAM_MAX..), Protocol::Udp) => Err("a datagram has more than 65,507 bytes"),
-        (Some(BUFFER_MAX..), _) => Err("a step has more than 64 MiB"),
+    let steps = sides.iter().flat_map(|side| &side.sequences).flatten();
+    let largest = steps.map(|step| step.bytes).max().unwrap_or(0);
+    match protocol {
+        Protocol::Udp if largest > DATAGRAM_MAX => Err("a datagram has more than 65,507 bytes"),
+        _ if largest > BUFFER_MAX => Err("a step has more than 64 MiB"),
         _ => Ok(()),
     }
 }
@@ -236,5 +237,27 @@ fn think(ns: u64) {
     }
     while Instant::now() < end {
         std::hint::spin_loop();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One message of so many bytes, which the other side reads.
+    fn message(bytes: u64) -> [Activity; 2] {
+        [Action::Write, Action::Read].map(|action| {
+            let step = Step { action, bytes, think_ns: 0, after_wait: false };
+            Activity { sequences: vec![vec![step]], ..Activity::default() }
+        })
+    }
+
+    #[test]
+    fn the_largest_datagram_and_the_largest_step_are_made() {
+        let checked = |protocol, bytes| check(protocol, &message(bytes));
+        assert_eq!(checked(Protocol::Udp, 65_507), Ok(()));
+        assert_eq!(checked(Protocol::Udp, 65_508), Err("a datagram has more than 65,507 bytes"));
+        assert_eq!(checked(Protocol::Tcp, 64 << 20), Ok(()));
+        assert_eq!(checked(Protocol::Tcp, (64 << 20) + 1), Err("a step has more than 64 MiB"));
     }
 }
