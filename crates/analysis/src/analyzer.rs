@@ -10,7 +10,7 @@ use std::num::NonZeroUsize;
 
 use sockscope_record::{Connection, ConnectionId, FlowId, Point, Record};
 
-use crate::assembly::{One, SeenLosses, Tally, join, undescribed};
+use crate::assembly::{One, SeenLosses, Tally, is_of_connection, join, undescribed};
 use crate::openings::{Established, Openings};
 use crate::record_buffer::RecordBuffer;
 use crate::record_loss_times::TraceLosses;
@@ -93,12 +93,7 @@ impl Analyzer {
     /// counted in a note and left out.
     pub fn push(&mut self, records: &[Record]) {
         for record in records {
-            self.tally.count(record);
-            if let Some(loss) = record.loss() {
-                self.losses.take(record, loss);
-            } else if record.offset.checked_add(u64::from(record.len)).is_none() {
-                self.tally.impossible += 1;
-            } else {
+            if is_of_connection(record, &mut self.tally, &mut self.losses) {
                 self.established.look(record);
                 let index = self.entry(record.flow.connection());
                 self.entries[index].buffer.push(*record);

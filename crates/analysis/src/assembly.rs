@@ -94,6 +94,24 @@ impl SeenLosses {
     }
 }
 
+/// Counts a record, and takes its loss; whether it is one of a connection. A record whose position overflows 64 bits is
+/// only counted.
+#[inline]
+pub(crate) fn is_of_connection(
+    record: &Record,
+    tally: &mut Tally,
+    losses: &mut SeenLosses,
+) -> bool {
+    tally.count(record);
+    if let Some(loss) = record.loss() {
+        losses.take(record, loss);
+        return false;
+    }
+    let fits = record.offset.checked_add(u64::from(record.len)).is_some();
+    tally.impossible += u64::from(!fits);
+    fits
+}
+
 impl Tally {
     pub fn count(&mut self, record: &Record) {
         self.records += 1;

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use sockscope_record::{Connection, ConnectionId, Record};
 
 use self::kept::Kept;
-use crate::assembly::{One, SeenLosses, Tally, join};
+use crate::assembly::{One, SeenLosses, Tally, is_of_connection, join};
 use crate::openings::{Established, Openings};
 use crate::record_loss_times::TraceLosses;
 use crate::{Analysis, ConnectionStore, TraceFacts};
@@ -53,15 +53,11 @@ impl Window {
     /// a note and left out.
     pub fn push(&mut self, records: &[Record]) {
         for record in records {
-            self.tally.count(record);
-            if let Some(loss) = record.loss() {
-                self.losses.take(record, loss);
-                self.changed.losses = true;
-            } else if record.offset.checked_add(u64::from(record.len)).is_none() {
-                self.tally.impossible += 1;
-            } else {
+            if is_of_connection(record, &mut self.tally, &mut self.losses) {
                 self.changed.openings |= self.established.look(record);
                 self.kept(record.flow.connection()).push(record);
+            } else {
+                self.changed.losses = true;
             }
         }
     }

@@ -1,4 +1,4 @@
-//! A recorder in a thread of its own: what is done with its records never delays it.
+//! A recorder in a thread of its own: the use of its records never delays it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -12,7 +12,7 @@ use sockscope_record::{Connection, Record};
 
 /// Messages that wait at most. While there are as many the recorder waits, and then misses records, which it counts.
 const MESSAGES_MAX: usize = 4_096;
-/// For taking what is left at the end.
+/// For taking the last records at the end.
 const DRAIN_DEADLINE: Duration = Duration::from_secs(1);
 
 /// From the recorder.
@@ -33,7 +33,7 @@ struct Sender(SyncSender<Message>);
 
 impl Sender {
     fn send(&self, message: Message) -> Result<(), String> {
-        self.0.send(message).map_err(|_| "nobody takes the records".to_owned())
+        self.0.send(message).map_err(|_| "the view takes no more records".to_owned())
     }
 }
 
@@ -83,7 +83,7 @@ impl Recording {
         }
     }
 
-    /// Hands over what there is, and waits for it up to `wait`.
+    /// Hands over all messages, and waits for the first one up to `wait`.
     ///
     /// # Errors
     ///

@@ -17,7 +17,7 @@ const DEVIATIONS_MIN: f64 = 4.0;
 const NAMED_MAX: usize = 5;
 const NAMED_SHARE_MIN: f64 = 0.02;
 
-/// On what a row's time depends.
+/// The dependence of a row's time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Dependence {
     /// On the size, among the sizes of the paper.
@@ -111,7 +111,7 @@ impl Sends<'_> {
         names.map(|(name, _)| self.row(name, |it| text(count(it, name)))).collect()
     }
 
-    /// Layers with their functions below them, and sums of the layers by what they depend on.
+    /// Layers with their functions below them, and sums of the layers by their dependence.
     fn layers(&self) -> Vec<Series> {
         let mut rows = Vec::new();
         let mut sums = [Dependence::Size, Dependence::LargeSize, Dependence::Neither]

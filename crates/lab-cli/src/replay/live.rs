@@ -19,7 +19,7 @@ use super::runner::Runner;
 use super::{document, page};
 use crate::pattern;
 
-/// The changes, by what has them.
+/// The changes, by their place: the calls or the path.
 #[derive(Default)]
 struct Changes {
     calls: Vec<PatternChange>,

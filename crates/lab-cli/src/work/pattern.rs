@@ -123,7 +123,7 @@ impl Player<'_> {
                 self.play(&connection)?;
             }
             Protocol::Udp => {
-                // The first datagram says who asks; the play reads it.
+                // The first datagram has the address of the client; the play reads it.
                 socket.set_read_timeout(Some(READ_MAX))?;
                 let (_, client) = socket.peek_from(&mut [MaybeUninit::uninit(); 1])?;
                 socket.connect(&client)?;
@@ -159,7 +159,7 @@ impl Player<'_> {
         Ok(socket)
     }
 
-    /// Plays every sequence, and gives what it moved.
+    /// Plays every sequence; the bytes that it moved.
     fn play(&self, connection: &Socket) -> io::Result<Moved> {
         // The other side may have ended, or wait itself in a pattern that was edited.
         connection.set_read_timeout(Some(READ_MAX))?;

@@ -261,7 +261,7 @@ impl Player {
                 Ok(Some(Action::Write(socket, data)))
             }
             Call::Read if self.task.datagrams_to.is_some() => {
-                // A datagram is taken whole, whatever the size of the step.
+                // A datagram is taken whole, for any size of the step.
                 self.wanted = self.received + 1;
                 self.state = State::Reading;
                 let buffer = self.task.buffer.max(step.bytes as usize);

@@ -126,7 +126,7 @@ fn range(text: &str) -> Option<(usize, usize)> {
     Some((first.parse().ok()?, last.parse().ok()?))
 }
 
-/// Of what samples are taken.
+/// The source of samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Scope {
     Thread,

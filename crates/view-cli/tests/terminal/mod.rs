@@ -73,7 +73,7 @@ impl Terminal {
         let stdio = || Stdio::from(self.user.as_ref().unwrap().try_clone().unwrap());
         command.stdin(stdio()).stdout(stdio()).stderr(stdio());
         command.env("TERM", "xterm-256color");
-        // By setsid(1): what a program does between fork and exec would be unsafe code here.
+        // By setsid(1): code between fork and exec would be unsafe code here.
         let mut session = Command::new("setsid");
         session.arg("--ctty").arg("--wait").arg(command.get_program()).args(command.get_args());
         for (name, value) in command.get_envs() {

@@ -26,7 +26,7 @@ pub enum Key {
     End,
     /// Opens the selected row, or ends the input of a filter.
     Enter,
-    /// Closes what is open.
+    /// Closes the open page.
     Esc,
     /// Takes back a character of the filter.
     Backspace,
@@ -144,7 +144,7 @@ impl App {
         rows
     }
 
-    /// The row of a connection, whatever the filter.
+    /// The row of a connection, also where the filter does not select it.
     pub fn row(&self, id: ConnectionId) -> Option<&Row> {
         self.rows.iter().find(|row| row.connection.id == id)
     }

@@ -14,7 +14,7 @@ use super::row::{Row, RowFinding, hold, oldest_ns, resident, waited_ns};
 const CLOSED_MAX: usize = 200;
 const DIRECTIONS: [Direction; 2] = [Direction::FromClient, Direction::FromServer];
 
-/// Connections that are recorded, and what they waited for in the last seconds.
+/// Connections that are recorded, and their waits in the last seconds.
 ///
 /// Each [`refresh`](Self::refresh) analyses the records since the last one; a figure of a row is the sum over several
 /// refreshes. So each record is analysed once, and the memory is that of the time between two refreshes and of the

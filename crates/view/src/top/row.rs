@@ -10,7 +10,7 @@ use sockscope_record::{Connection, Direction, Hold, Point, Process, Side, Stage}
 pub struct Row {
     /// Addresses, processes, protocol.
     pub connection: Connection,
-    /// The flow of which the figures are: the one that waited longer.
+    /// The flow of the figures: the one that waited longer.
     pub direction: Direction,
     /// Places of the oldest unread byte over the last seconds.
     pub ledger: Ledger,
