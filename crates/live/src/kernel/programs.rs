@@ -194,15 +194,24 @@ impl Programs {
     }
 
     /// Gives each end a CPU of its own where there are two: those of client and server.
-    pub(super) fn bind_ends(&mut self) -> [usize; 2] {
+    fn bind_ends(&mut self) -> [usize; 2] {
         let cpus = std::thread::available_parallelism().map_or(1, NonZero::get);
-        let [client, server] = [CLIENT_CPU, usize::from(cpus > 1)];
+        let ends = [CLIENT_CPU, usize::from(cpus > 1)];
+        self.bind(ends);
+        ends
+    }
+
+    /// Lets both ends share a CPU.
+    pub(super) fn share_cpu(&mut self) {
+        self.bind([CLIENT_CPU; 2]);
+    }
+
+    fn bind(&mut self, [client, server]: [usize; 2]) {
         let bind = |arguments: &mut Vec<String>, cpu: usize| {
             arguments.splice(0..0, ["--cpu".to_owned(), cpu.to_string()]);
         };
         self.servers.iter_mut().for_each(|one| bind(&mut one.arguments, server));
         self.clients.iter_mut().for_each(|one| bind(one, client));
-        [client, server]
     }
 
     /// The load is on the CPU of one end.

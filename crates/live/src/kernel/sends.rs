@@ -58,6 +58,7 @@ pub(super) fn prepared(experiment: &Experiment) -> Result<Experiment, KernelErro
 pub(super) fn notes(experiment: &Experiment) -> Vec<String> {
     let mut notes = vec![
         "the wire has no rate, so that the sender's CPU is the limit, as on the VAX".to_owned(),
+        "sender and reader share a CPU, so that no send has to wake another CPU".to_owned(),
         "CPU time is of the sender's process; the kernel carries its packets up to the reader's socket, and \
          acknowledgments back, mostly on that time"
             .to_owned(),
@@ -97,12 +98,13 @@ pub(super) fn symbols() -> Result<Symbols, ProfileError> {
     Symbols::read()
 }
 
-/// Programs without the limit of a rate, each end bound to a CPU.
+/// Programs without the limit of a rate, both ends on one CPU. On another CPU a reader sleeps in some runs and is still
+/// awake in others, and its wake-up, an interrupt between CPUs, takes a tenth of a send.
 pub(super) fn on_fast_wire(programs: &mut Programs) {
     if matches!(programs.network, Network::Pair(..)) {
         programs.network = Network::Fast;
     }
-    programs.bind_ends();
+    programs.share_cpu();
 }
 
 /// The profile of a case, of so many rounds.
@@ -250,6 +252,12 @@ mod tests {
         let (experiment, all) = programs("bb-1", &[]);
         assert_eq!(all.len(), 9, "six sizes of the paper and three of today");
         assert!(all.iter().all(|it| it.network == Network::Fast), "{all:?}");
+        for programs in &all {
+            let servers = programs.servers.iter().map(|server| &server.arguments);
+            for arguments in servers.chain(&programs.clients) {
+                assert_eq!(arguments[..2], ["--cpu", "0"], "{programs:?}");
+            }
+        }
         let client = with_pause(with_messages(&all[8], 300)).clients[0].join(" ");
         assert!(
             client.contains("--message-bytes 32768b --messages 300 --nodelay --pause 1ms"),
