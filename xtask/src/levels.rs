@@ -37,6 +37,7 @@ pub const TABLE: &[Row] = &[
     row(5, "program", "what the programs share: errors, messages, files read and written"),
     row(6, "cli", "the program sockscope"),
     row(6, "lab-cli", "the program sockscope-lab"),
+    row(6, "convert-cli", "the program sockscope-convert"),
     row(6, "view-cli", "the program sockscope-view"),
     row(6, "python", "the Python package"),
 ];

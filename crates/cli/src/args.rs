@@ -389,10 +389,13 @@ pub enum DoctorFormat {
 /// `sockscope convert`.
 #[derive(Debug, Args)]
 pub struct Convert {
-    /// Text to read; - is standard input
+    /// Text, or capture file (pcap, pcapng, also by gzip); - is standard input
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// What printed it
+    /// Of a capture file: an address of the host that captured; may be repeated
+    #[arg(long, value_name = "ADDRESS")]
+    pub host: Vec<IpAddr>,
+    /// What printed the text
     #[arg(long, value_enum, value_name = "TOOL", default_value_t = ToolArg::Tcpdump)]
     pub from: ToolArg,
     /// Folder for the bundle; one that is there is kept as DIR.old

@@ -1,6 +1,7 @@
-//! `sockscope convert`: the text of another tool as a trace bundle.
+//! `sockscope convert`: the text of another tool as a trace bundle. Capture files are for the program
+//! `sockscope-convert`.
 
-use std::fs;
+use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
@@ -11,19 +12,40 @@ use sockscope_record::{Record, counted};
 use sockscope_trace::{Meta, Source};
 
 use crate::args::{self, ToolArg};
+use crate::hand_over::hand_over;
+
+/// Bytes that show what a file is.
+const FIRST_BYTES: u64 = 4;
 
 /// Lines that could not be read and are shown, at most.
 const PROBLEMS_SHOWN: usize = 5;
 
 /// `sockscope convert`.
 pub fn convert(arguments: &args::Convert) -> Result<(), Failure> {
-    let bytes = bytes(&arguments.file)?;
     let file = arguments.file.display();
+    let cannot = |error| Failure::file("cannot read", &arguments.file, &error);
+    let is_input = arguments.file == Path::new("-");
+    let mut input: Box<dyn Read> = match is_input {
+        true => Box::new(std::io::stdin()),
+        false => Box::new(File::open(&arguments.file).map_err(cannot)?),
+    };
+    let mut bytes = Vec::new();
+    input.by_ref().take(FIRST_BYTES).read_to_end(&mut bytes).map_err(cannot)?;
+    if is_capture_file(&bytes) && is_input {
+        return Err(Failure::new(
+            "standard input is a capture file: `sockscope-convert convert - -o DIR` reads it",
+        ));
+    }
     if is_capture_file(&bytes) {
+        let own: Vec<_> = std::env::args_os().skip(2).collect();
+        return Err(hand_over("convert", &own));
+    }
+    if !arguments.host.is_empty() {
         return Err(Failure::new(format!(
-            "{file}: a capture file, not text: tcpdump -nn -tt -r {file} prints it as text"
+            "{file}: a text has the direction of its packets: --host is for capture files"
         )));
     }
+    input.read_to_end(&mut bytes).map_err(cannot)?;
     let text = String::from_utf8_lossy(&bytes);
     let capture = match arguments.from {
         ToolArg::Tcpdump => tcpdump::read(&text),
@@ -60,22 +82,16 @@ pub fn convert(arguments: &args::Convert) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Whether a file begins as pcap (either byte order, microseconds or nanoseconds) or pcapng files do.
+/// Whether a file begins as pcap (either byte order, microseconds or nanoseconds) or pcapng files do, or as what
+/// gzip made of one.
 fn is_capture_file(bytes: &[u8]) -> bool {
+    const GZIP: [u8; 2] = [0x1f, 0x8b];
+    if bytes.starts_with(&GZIP) {
+        return true;
+    }
     const MAGIC: [u32; 3] = [0xa1b2_c3d4, 0xa1b2_3c4d, 0x0a0d_0d0a];
     let first = bytes.first_chunk::<4>().map(|bytes| u32::from_le_bytes(*bytes));
     first.is_some_and(|first| MAGIC.contains(&first) || MAGIC.contains(&first.swap_bytes()))
-}
-
-fn bytes(path: &Path) -> Result<Vec<u8>, Failure> {
-    let cannot = |error| Failure::file("cannot read", path, &error);
-    let mut bytes = Vec::new();
-    if path == Path::new("-") {
-        std::io::stdin().read_to_end(&mut bytes).map_err(cannot)?;
-    } else {
-        bytes = fs::read(path).map_err(cannot)?;
-    }
-    Ok(bytes)
 }
 
 fn meta(capture: &Capture, arguments: &args::Convert) -> Meta {

@@ -1,6 +1,6 @@
-//! `sockscope lab`, `sockscope replay` and `sockscope vmtp`, commands of the program `sockscope-lab`, and
-//! `sockscope top`, of `sockscope-view`. The program takes the place of this process. So does that for
-//! figures of pixels.
+//! `sockscope lab`, `sockscope replay` and `sockscope vmtp`, commands of the program `sockscope-lab`,
+//! `sockscope top`, of `sockscope-view`, and capture files for `sockscope convert`, of `sockscope-convert`. The
+//! program takes the place of this process. So does that for figures of pixels.
 //!
 //! cargo and git start their subcommands in the same way. This program then links neither the model, nor
 //! the libraries of the experiments, nor those of the screen.
@@ -18,11 +18,16 @@ use sockscope_program::failure::Failure;
 /// The programs that have the commands.
 const LABORATORY: &str = "sockscope-lab";
 const VIEW: &str = "sockscope-view";
+const CONVERTER: &str = "sockscope-convert";
 
 /// Starts the program of the command in the place of this process, with the arguments as they were given.
 /// Returns only when that fails.
 pub fn hand_over(command: &str, arguments: &[OsString]) -> Failure {
-    let name = if command == "top" { VIEW } else { LABORATORY };
+    let name = match command {
+        "top" => VIEW,
+        "convert" => CONVERTER,
+        _ => LABORATORY,
+    };
     let program = program(name);
     let mut start = Command::new(&program);
     start.arg(command).args(arguments);

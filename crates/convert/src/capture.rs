@@ -55,13 +55,9 @@ impl Capture {
         let found = self.flows.get(&(protocol, [source, destination])).copied();
         found.unwrap_or_else(|| {
             let id = ConnectionId(self.connections.len() as u32 + 1);
-            let from_server = opened == Opened::ByReceiver;
-            let (client, server) =
-                if from_server { (destination, source) } else { (source, destination) };
-            self.connections.push(Connection {
-                preexisting: opened == Opened::Before,
-                ..Connection::new(id, protocol, [client, server], at_ns)
-            });
+            let connection = opened.connection(id, protocol, [source, destination], at_ns);
+            let (client, server) = (connection.client, connection.server);
+            self.connections.push(connection);
             for (ends, direction) in [
                 ([server, client], Direction::FromServer),
                 ([client, server], Direction::FromClient),
@@ -89,6 +85,24 @@ pub(crate) enum Opened {
     ByReceiver,
     /// The connection was there before.
     Before,
+}
+
+impl Opened {
+    /// The connection of a first packet from one address to the other.
+    pub(crate) fn connection(
+        self,
+        id: ConnectionId,
+        protocol: Protocol,
+        [source, destination]: [SocketAddr; 2],
+        at_ns: u64,
+    ) -> Connection {
+        let ends = match self {
+            Self::ByReceiver => [destination, source],
+            Self::BySender | Self::Before => [source, destination],
+        };
+        let preexisting = self == Self::Before;
+        Connection { preexisting, ..Connection::new(id, protocol, ends, at_ns) }
+    }
 }
 
 #[cfg(test)]

@@ -61,7 +61,7 @@ impl From<sockscope_trace::Error> for Failure {
                 ": the trace ends there; make room, or write it elsewhere with -o"
             }
             sockscope_trace::Error::NotAFolder { .. } => {
-                ": sockscope convert reads what tcpdump prints of a capture"
+                ": sockscope convert makes a bundle of a capture"
             }
             _ => "",
         };

@@ -1,0 +1,48 @@
+//! The command line.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+/// Captures of other tools as trace bundles.
+#[derive(Debug, Parser)]
+#[command(
+    name = "sockscope-convert",
+    version,
+    max_term_width = 100,
+    disable_help_subcommand = true
+)]
+pub struct Arguments {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Make a trace bundle of a capture file: pcap or pcapng, also compressed by gzip
+    #[command(after_help = CONVERT_EXAMPLES)]
+    Convert(Convert),
+}
+
+const CONVERT_EXAMPLES: &str = "\
+Examples:
+  sockscope convert server.pcapng -o server
+  sockscope convert client.pcap.gz --host 10.0.0.1 -o client
+  tcpdump -i any -s 96 -w - | sockscope-convert convert - -o trace";
+
+/// `sockscope convert`.
+#[derive(Debug, Args)]
+pub struct Convert {
+    /// Capture file; - is standard input
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// An address of the host that captured, where the file does not say which packets it sent; may be repeated
+    #[arg(long, value_name = "ADDRESS")]
+    pub host: Vec<IpAddr>,
+    /// Folder for the bundle; one that is there is kept as DIR.old
+    #[arg(short, long, value_name = "DIR")]
+    pub output: PathBuf,
+}

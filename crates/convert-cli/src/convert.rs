@@ -1,0 +1,198 @@
+//! `sockscope convert`: a capture file as a trace bundle.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::Path;
+
+use flate2::read::MultiGzDecoder;
+use sockscope_convert::capture_file::{self, Part, Summary, Told, Unreadable};
+use sockscope_program::failure::Failure;
+use sockscope_program::output_dir::{DirLock, OutputDir};
+use sockscope_program::stderr;
+use sockscope_record::{LossCounts, Record, counted};
+use sockscope_trace::{BundleWriter, ClockSnapshot, Meta, Source};
+
+use crate::args;
+
+/// Room of the reader below the decoder.
+const BUFFER: usize = 1 << 18;
+/// The first octets of what gzip made (RFC 1952 §2.3.1).
+const GZIP: [u8; 2] = [0x1f, 0x8b];
+
+/// `sockscope convert`.
+pub fn convert(arguments: &args::Convert) -> Result<(), Failure> {
+    let file = arguments.file.display();
+    let input = input(&arguments.file)?;
+    let output = OutputDir::find(&arguments.output, &[&arguments.file])?;
+    let meta = Meta {
+        tool_version: env!("CARGO_PKG_VERSION").to_owned(),
+        source: Source::Pcap,
+        command: std::env::args().collect(),
+        pick: format!("what is in {file}"),
+        ..Meta::default()
+    };
+    let mut bundle =
+        Bundle { output: Some(output), meta, writer: None, loss: LossCounts::default() };
+    let told = Told { host: arguments.host.clone() };
+    let read = capture_file::read(input, &told, |part| bundle.take(part));
+    let summary = read.map_err(|error| match error {
+        Problem::Unreadable(error) => Failure::new(format!("{file}: {error}")),
+        Problem::Failure(failure) => failure,
+    })?;
+    let notes = notes(&summary, !told.host.is_empty());
+    for note in &notes {
+        stderr!("sockscope: {file}: {note}");
+    }
+    let Some((writer, _lock, meta)) = bundle.finish(&summary, notes) else {
+        return Err(Failure::new(format!(
+            "{file}: no packet of TCP or UDP that can be read, of {} in it",
+            summary.packets
+        )));
+    };
+    let records = writer.records();
+    writer.finish(meta)?;
+    stderr!(
+        "sockscope: {} of {} in {}; see it: sockscope report {2}",
+        counted(records, "record"),
+        counted(summary.connections as u64, "connection"),
+        arguments.output.display()
+    );
+    Ok(())
+}
+
+/// The file's octets, uncompressed.
+fn input(path: &Path) -> Result<Box<dyn Read + Send>, Failure> {
+    let cannot = |error: io::Error| Failure::file("cannot read", path, &error);
+    let file: Box<dyn Read + Send> = if path == Path::new("-") {
+        Box::new(io::stdin())
+    } else {
+        Box::new(File::open(path).map_err(cannot)?)
+    };
+    let mut file = BufReader::with_capacity(BUFFER, Full(file));
+    let is_compressed = file.fill_buf().map_err(cannot)?.starts_with(&GZIP);
+    Ok(if is_compressed { Box::new(Full(MultiGzDecoder::new(file))) } else { Box::new(Full(file)) })
+}
+
+/// Reads until there is no room: pipes and decoders give less than there is.
+struct Full<R>(R);
+
+impl<R: Read> Read for Full<R> {
+    fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
+        let mut len = 0;
+        while len < room.len() {
+            match self.0.read(&mut room[len..]) {
+                Ok(0) => break,
+                Ok(more) => len += more,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(len)
+    }
+}
+
+/// A failure on the way, with or without the file at fault.
+enum Problem {
+    Unreadable(Unreadable),
+    Failure(Failure),
+}
+
+impl From<Unreadable> for Problem {
+    fn from(error: Unreadable) -> Self {
+        Self::Unreadable(error)
+    }
+}
+
+/// The bundle, which is made when the first packet was read: a file without any leaves an older bundle alone.
+struct Bundle {
+    output: Option<OutputDir>,
+    meta: Meta,
+    writer: Option<(BundleWriter, DirLock)>,
+    loss: LossCounts,
+}
+
+impl Bundle {
+    fn take(&mut self, part: &Part) -> Result<(), Problem> {
+        if part.records.is_empty() {
+            return Ok(());
+        }
+        self.write(part).map_err(Problem::Failure)
+    }
+
+    fn write(&mut self, part: &Part) -> Result<(), Failure> {
+        if let Some(output) = self.output.take() {
+            let (mut writer, lock) = output.create(self.meta.clone())?;
+            writer.write_by_thread()?;
+            self.writer = Some((writer, lock));
+        }
+        let Some((writer, _)) = &mut self.writer else { return Ok(()) };
+        for connection in &part.connections {
+            writer.connection(connection)?;
+        }
+        writer.append(&part.records)?;
+        self.loss.add_all(&part.records.iter().filter_map(Record::loss).collect());
+        Ok(())
+    }
+
+    /// The writer with the facts of the whole, where there is any packet.
+    fn finish(
+        self,
+        summary: &Summary,
+        notes: Vec<String>,
+    ) -> Option<(BundleWriter, DirLock, Meta)> {
+        let (writer, lock) = self.writer?;
+        let clock = summary
+            .span_ns
+            .map(|(first_ns, _)| ClockSnapshot { monotonic_ns: first_ns, realtime_ns: first_ns });
+        let meta = Meta {
+            loss: self.loss,
+            clock: clock.into_iter().collect(),
+            ended_ns: summary.span_ns.map(|(_, last_ns)| last_ns),
+            notes,
+            complete: summary.damage.is_none(),
+            ..self.meta
+        };
+        Some((writer, lock, meta))
+    }
+}
+
+/// What a reader of the results must know, one sentence each.
+fn notes(summary: &Summary, host_was_told: bool) -> Vec<String> {
+    let mut notes = Vec::new();
+    let [sent, received, seen] = summary.sent_received_seen;
+    let packets = |count| counted(count, "packet");
+    if sent + received > 0 {
+        notes.push(format!(
+            "the capturing host sent {} (point 4) and received {} (point 5)",
+            packets(sent),
+            packets(received)
+        ));
+    }
+    if seen > 0 {
+        let advice =
+            if host_was_told { "" } else { "; --host ADDRESS names the host that captured" };
+        notes.push(format!(
+            "{} without a direction, as a third host on the wire sees them (point 4){advice}",
+            packets(seen)
+        ));
+    }
+    if sent + received + seen > 0 {
+        notes.push(
+            "a capture has packets alone: the queues of sockets, and when programs write and read, are unknown"
+                .to_owned(),
+        );
+    }
+    let not_read = summary.not_read.iter();
+    notes.extend(not_read.map(|(reason, count, first)| {
+        format!("{} {}, the first one is number {first}", packets(*count), reason.words())
+    }));
+    let missed = summary.interfaces.iter().filter(|interface| interface.missed > 0);
+    notes.extend(missed.map(|interface| {
+        let name = interface.name.as_deref().unwrap_or("an interface");
+        format!("the capture missed {} of {name} by its own count", packets(interface.missed))
+    }));
+    notes.extend(
+        summary.damage.as_ref().map(|damage| format!("{damage}; what follows was not read")),
+    );
+    notes
+}

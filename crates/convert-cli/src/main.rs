@@ -1,0 +1,25 @@
+//! The program `sockscope-convert`: captures of other tools as trace bundles.
+//!
+//! `sockscope convert` starts it for a capture file. Messages go to standard error. Exit status: 0 done, 2 an error,
+//! which one line names.
+
+// It panics on a write error: use `stderr!`.
+#![deny(clippy::print_stderr)]
+
+mod args;
+mod convert;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use sockscope_program::outcome::{self, Outcome};
+use sockscope_program::usage_error;
+
+use args::{Arguments, Command};
+
+fn main() -> ExitCode {
+    let arguments = Arguments::try_parse().map_err(|error| usage_error::failure(&error));
+    outcome::exit_code(arguments.and_then(|arguments| match arguments.command {
+        Command::Convert(arguments) => convert::convert(&arguments).map(|()| Outcome::Done),
+    }))
+}
