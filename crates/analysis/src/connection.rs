@@ -134,6 +134,6 @@ fn records(flow: &FlowStore) -> u64 {
 /// An empty datagram counts; a TCP segment without data does not.
 fn segments(store: &ConnectionStore, flow: &FlowStore) -> u64 {
     let is_datagram = store.connection.protocol == Protocol::Udp;
-    let taken = flow.at(Point::SendDequeue).iter();
-    taken.filter(|pass| pass.len > 0 || is_datagram).count() as u64
+    let seen = traffic::segments_point(flow).map(|point| flow.at(point)).unwrap_or_default();
+    seen.iter().filter(|pass| pass.len > 0 || is_datagram).count() as u64
 }

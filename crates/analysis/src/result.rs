@@ -145,7 +145,8 @@ pub struct FlowAnalysis {
     /// that passed it unseen: positions show them.
     pub bytes: u64,
     /// Records at point 2 (skbs handed to IP, each possibly of several segments): of TCP those with
-    /// data, of UDP all.
+    /// data, of UDP all. Where no packet was seen there, as of a sender on another host, those at the first
+    /// later point that saw any.
     pub segments: u64,
     /// Bytes sent again.
     pub retransmitted_bytes: u64,

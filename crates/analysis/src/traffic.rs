@@ -13,6 +13,13 @@ const BURST_GAP_NS: u64 = 1_000_000;
 /// Copies to one thread with less than this between them belong to one read call.
 const READ_GAP_NS: u64 = 20_000;
 
+/// The first point behind the send queue at which packets of a flow were seen: TCP takes segments there, or the
+/// capture or the receiver's host sees them.
+pub(crate) fn segments_point(flow: &FlowStore) -> Option<Point> {
+    let mut behind = Point::ALL[1..6].iter().copied();
+    behind.find(|point| !flow.at(*point).is_empty())
+}
+
 /// Segments with data, where TCP hands them to IP; where that was not seen, at the first interface
 /// point that was.
 pub(crate) fn segments(flow: &FlowStore) -> impl Iterator<Item = &Passage> {
@@ -79,7 +86,7 @@ pub(crate) fn at_least(
     };
     let flow = store.flow(direction);
     let has_returns = flow.events.has(&[Kind::ReadReturn]);
-    let segments = missed(Point::SendDequeue);
+    let segments = missed(segments_point(flow).unwrap_or(Point::SendDequeue));
     AtLeast {
         bytes,
         throughput: curves
@@ -344,6 +351,15 @@ mod tests {
             copied_bytes(&testing::store(text).flows[0], true, &Losses::default()),
             [300, 50]
         );
+    }
+
+    #[test]
+    fn segments_of_a_sender_elsewhere_are_counted_where_they_are_seen_first() {
+        let segments = |text: &str| testing::analyze(text).flows[0].segments;
+        assert_eq!(segments("1us 5-8 +300 | 2us 5-8 +100 | 3us 5 +0"), 2);
+        assert_eq!(segments("1us 4 +300 | 2us 4 +100"), 2);
+        assert_eq!(segments("1us 1-2 +300 | 2us 3-8 0..100 | 3us 3-8 100..300"), 1);
+        assert_eq!(segments("1us 1 +300"), 0);
     }
 
     #[test]
