@@ -1,0 +1,206 @@
+//! `sockscope-convert convert` on captures of tcpdump, against what `sockscope record` saw of the same traffic.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn convert(file: &Path, more: &[&str], dir: &Path) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sockscope-convert"));
+    command.arg("convert").arg(file).args(more).arg("-o").arg(dir).output().expect("it starts")
+}
+
+/// A program of the same build.
+fn program(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_BIN_EXE_sockscope-convert")).with_file_name(name)
+}
+
+/// Whether the programs and rights for a live test are there; if not, the test counts as skipped.
+fn may_run(test: &str) -> bool {
+    let missing = |reason: String| {
+        let required = std::env::var("SOCKSCOPE_LIVE").is_ok_and(|wish| wish == "1");
+        assert!(!required, "{reason}");
+        // Of a test that passes libtest shows what is written past its capture.
+        let _ = writeln!(std::io::stderr(), "SKIPPED: {test}: {reason}");
+        false
+    };
+    for name in ["sockscope", "sockscope-lab"] {
+        if !program(name).exists() {
+            return missing(format!("{name} is not built: cargo build --workspace"));
+        }
+    }
+    if Command::new("tcpdump").arg("--version").output().is_err() {
+        return missing("tcpdump is not installed: make setup".to_owned());
+    }
+    let doctor = Command::new(program("sockscope")).arg("doctor").output().expect("it starts");
+    if !doctor.status.success() {
+        return missing("this process may not record (sockscope doctor)".to_owned());
+    }
+    true
+}
+
+/// Connections of a bundle's report.
+fn connections(bundle: &Path) -> Vec<Value> {
+    let mut command = Command::new(program("sockscope"));
+    let output = command.arg("report").arg(bundle).args(["--format", "json"]).output();
+    let output = output.expect("it starts");
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let report: Value = serde_json::from_slice(&output.stdout).expect("it is JSON");
+    report["connections"].as_array().expect("the schema has connections").clone()
+}
+
+/// The octets of the two flows of the one connection, and those sent again.
+fn octets(connections: &[Value]) -> Vec<(u64, u64)> {
+    let [one] = connections else { panic!("{} connections", connections.len()) };
+    let flows = one["flows"].as_array().expect("the schema has flows");
+    let number = |flow: &Value, name: &str| flow[name].as_u64().expect("it is a count");
+    flows.iter().map(|it| (number(it, "bytes"), number(it, "retransmitted_bytes"))).collect()
+}
+
+/// How often a finding says that something happened to what an end sends.
+fn count(connections: &[Value], finding: &str, from: &str) -> u64 {
+    let findings = connections.iter().flat_map(|it| it["findings"].as_array().expect("a list"));
+    let these = findings.filter(|it| it["id"] == finding && it["side"] == from);
+    these.map(|it| it["count"].as_u64().expect("it is a count")).sum()
+}
+
+/// Sends 300 small requests and then a million octets, and reads the answers.
+const CLIENT: &str = r#"
+import socket, sys
+server = socket.create_connection((sys.argv[1], 5997))
+for _ in range(300):
+    server.sendall(b"q" * 100)
+    answer = b""
+    while len(answer) < 200:
+        answer += server.recv(4096)
+server.sendall(b"x" * 1_000_000)
+server.shutdown(socket.SHUT_WR)
+while server.recv(4096):
+    pass
+"#;
+
+const SERVER: &str = r#"
+import socket
+listener = socket.create_server(("0.0.0.0", 5997))
+peer, _ = listener.accept()
+received = 0
+while True:
+    octets = peer.recv(65536)
+    if not octets:
+        break
+    received += len(octets)
+    if received <= 30_000:
+        peer.sendall(b"a" * (2 * len(octets)))
+"#;
+
+/// A capture at the client's host of a connection over a wire that loses packets, and the recording of both ends.
+#[test]
+fn root_a_capture_has_the_octets_and_retransmissions_of_the_recording() {
+    if !may_run("root_a_capture_has_the_octets_and_retransmissions_of_the_recording") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder for temporary files");
+    let path = |name: &str| folder.path().join(name);
+    std::fs::write(path("client.py"), CLIENT).expect("the folder is ours");
+    std::fs::write(path("server.py"), SERVER).expect("the folder is ours");
+    let at = folder.path().display();
+    // tcpdump says that it listens; its packets are in the file when it has ended.
+    let client = format!(
+        "tcpdump -U -i any -s 128 -w {at}/client.pcap tcp port 5997 2>{at}/said & \
+         until grep -q listening {at}/said; do sleep 0.1; done; \
+         python3 {at}/client.py 198.18.0.2; sleep 1; kill $!; wait $!"
+    );
+    let mut command = Command::new(program("sockscope"));
+    command.arg("record").arg("-o").arg(path("live")).arg("--").arg(program("sockscope-lab"));
+    command.args(["lab", "link", "--delay", "2ms", "--rate", "50mbit", "--loss", "3%"]);
+    command.args(["--server", &format!("python3 {at}/server.py"), "--", "sh", "-c", &client]);
+    let output = command.output().expect("it starts");
+    let said = text(&output.stderr);
+    assert!(path("live").exists(), "{said}");
+    let output = convert(&path("client.pcap"), &[], &path("capture"));
+    assert!(output.status.success(), "{}{said}", text(&output.stderr));
+
+    let (live, capture) = (connections(&path("live")), connections(&path("capture")));
+    let ([here, there], [live_here, live_there]) =
+        (octets(&capture)[..].try_into().unwrap(), octets(&live)[..].try_into().unwrap());
+    assert_eq!(here, live_here, "{said}");
+    assert_eq!((here.0, there.0), (1_030_000, live_there.0), "{said}");
+    // The first copy of what the server sent again was lost before it could be captured, and often left no gap.
+    assert!(there.1 <= live_there.1, "{there:?} {live_there:?} {said}");
+    let [captured, recorded] = [&capture, &live].map(|it| count(it, "retransmission", "client"));
+    assert!(captured == recorded && captured > 0, "{captured} of {recorded} {said}");
+}
+
+#[test]
+fn root_a_capture_of_loopback_has_the_octets_of_the_recording() {
+    if !may_run("root_a_capture_of_loopback_has_the_octets_of_the_recording") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder for temporary files");
+    let path = |name: &str| folder.path().join(name);
+    std::fs::write(path("client.py"), CLIENT).expect("the folder is ours");
+    std::fs::write(path("server.py"), SERVER).expect("the folder is ours");
+    let at = folder.path().display();
+    let script = format!(
+        "tcpdump -U -i lo -s 128 -w {at}/lo.pcap tcp port 5997 2>{at}/said & tcpdump=$!; \
+         until grep -q listening {at}/said; do sleep 0.1; done; \
+         python3 {at}/server.py & server=$!; \
+         until ss -ltn | grep -q :5997; do sleep 0.1; done; \
+         python3 {at}/client.py 127.0.0.1; wait $server; sleep 1; kill $tcpdump; wait $tcpdump"
+    );
+    let mut command = Command::new(program("sockscope-lab"));
+    // A namespace of its own: another program may use the port.
+    command.args(["lab", "link", "--topology", "loopback", "--"]).arg(program("sockscope"));
+    command.arg("record").arg("-o").arg(path("live")).args(["--", "sh", "-c", &script]);
+    let output = command.output().expect("it starts");
+    let said = text(&output.stderr);
+    assert!(path("live").exists(), "{said}");
+    let output = convert(&path("lo.pcap"), &[], &path("capture"));
+    assert!(output.status.success(), "{}{said}", text(&output.stderr));
+    let (live, capture) = (connections(&path("live")), connections(&path("capture")));
+    assert_eq!(octets(&capture), octets(&live), "{said}");
+    assert_eq!(octets(&capture)[0], (1_030_000, 0));
+}
+
+#[test]
+fn a_file_that_is_no_capture_is_one_line_and_leaves_an_older_bundle() {
+    let folder = tempfile::tempdir().expect("a folder for temporary files");
+    let (file, dir) = (folder.path().join("x.pcap"), folder.path().join("x"));
+    std::fs::write(&file, "no capture\n").expect("the folder is ours");
+    let seed = "../../fuzz/seeds/convert_capture/ng.pcapng";
+    assert!(convert(&Path::new(env!("CARGO_MANIFEST_DIR")).join(seed), &[], &dir).status.success());
+    let before = std::fs::read(dir.join("records.arrows")).expect("it is there");
+    let output = convert(&file, &[], &dir);
+    let said = text(&output.stderr);
+    assert_eq!((output.status.code(), said.lines().count()), (Some(2), 1), "{said}");
+    assert!(said.contains("x.pcap: expected a pcap or pcapng file"), "{said}");
+    assert_eq!(std::fs::read(dir.join("records.arrows")).expect("it is there"), before);
+    let output = convert(&folder.path().join("none"), &[], &dir);
+    assert!(text(&output.stderr).contains("cannot read "), "{}", text(&output.stderr));
+}
+
+/// The seeds of the fuzz target are captures of each form: they have the same first six packets.
+#[test]
+fn the_same_packets_are_read_from_every_form_of_file_also_by_gzip() {
+    let folder = tempfile::tempdir().expect("a folder for temporary files");
+    let seeds = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds/convert_capture");
+    let compressed = folder.path().join("ng.pcapng.gz");
+    let file = std::fs::File::create(&compressed).expect("the folder is ours");
+    let gzip = Command::new("gzip").arg("-c").arg(seeds.join("ng.pcapng")).stdout(file).status();
+    assert!(gzip.expect("gzip").success());
+    let files = ["ethernet.pcap", "cooked.pcap", "ng.pcapng"].map(|name| seeds.join(name));
+    for file in files.iter().chain([&compressed]) {
+        let dir = folder.path().join("bundle");
+        let output = convert(file, &[], &dir);
+        let said = text(&output.stderr);
+        assert!(output.status.success(), "{said}");
+        let is_seen = said.contains("6 packets without a direction")
+            || said.contains("sent 0 packets (point 4) and received 6 packets (point 5)");
+        assert!(is_seen, "{}: {said}", file.display());
+    }
+}
