@@ -56,6 +56,9 @@ pub enum Command {
     /// Show which connections wait now, the one that waited longest first.
     #[command(disable_help_flag = true)]
     Top(HandedOver),
+    /// Write a trace bundle in a form that another tool opens.
+    #[command(disable_help_flag = true)]
+    Export(HandedOver),
     /// Run the experiments of classic papers on the model and check their claims.
     #[command(disable_help_flag = true)]
     Lab(HandedOver),
@@ -828,10 +831,11 @@ mod tests {
             &["call", ""],
             &[],
         ] {
-            for name in ["lab", "replay", "top", "vmtp"] {
+            for name in ["export", "lab", "replay", "top", "vmtp"] {
                 let parsed =
                     Arguments::try_parse_from([&["sockscope", name], words].concat()).unwrap();
-                let (Command::Lab(rest)
+                let (Command::Export(rest)
+                | Command::Lab(rest)
                 | Command::Replay(rest)
                 | Command::Top(rest)
                 | Command::Vmtp(rest)) = parsed.command

@@ -1,6 +1,6 @@
 //! `sockscope lab`, `sockscope replay` and `sockscope vmtp`, commands of the program `sockscope-lab`,
-//! `sockscope top`, of `sockscope-view`, and capture files for `sockscope convert`, of `sockscope-convert`. The
-//! program takes the place of this process. So does that for figures of pixels.
+//! `sockscope top`, of `sockscope-view`, and `sockscope export`, with `sockscope convert` of a capture file, of
+//! `sockscope-convert`. The program takes the place of this process. So does that for figures of pixels.
 //!
 //! cargo and git start their subcommands in the same way. This program then links neither the model, nor
 //! the libraries of the experiments, nor those of the screen.
@@ -25,7 +25,7 @@ const CONVERTER: &str = "sockscope-convert";
 pub fn hand_over(command: &str, arguments: &[OsString]) -> Failure {
     let name = match command {
         "top" => VIEW,
-        "convert" => CONVERTER,
+        "convert" | "export" => CONVERTER,
         _ => LABORATORY,
     };
     let program = program(name);

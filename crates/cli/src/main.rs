@@ -61,6 +61,7 @@ fn execute(command: Command) -> Result<Outcome, Failure> {
         Command::Compare(compare) => compare::compare(&compare).map(|()| Outcome::Done),
         Command::Demo(demo) => demo::demo(&demo).map(|()| Outcome::Done),
         Command::Try(arguments) => trial::try_fixes(&arguments).map(|()| Outcome::Done),
+        Command::Export(rest) => Err(hand_over("export", &rest.arguments)),
         Command::Top(rest) => Err(hand_over("top", &rest.arguments)),
         Command::Lab(rest) => Err(hand_over("lab", &rest.arguments)),
         Command::Replay(rest) => Err(hand_over("replay", &rest.arguments)),

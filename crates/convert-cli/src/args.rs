@@ -3,9 +3,9 @@
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 
-/// Captures of other tools as trace bundles.
+/// Captures of other tools as trace bundles, and bundles in forms of other tools.
 #[derive(Debug, Parser)]
 #[command(
     name = "sockscope-convert",
@@ -25,7 +25,15 @@ pub enum Command {
     /// Make a trace bundle of a capture file: pcap or pcapng, also compressed by gzip
     #[command(after_help = CONVERT_EXAMPLES)]
     Convert(Convert),
+    /// Write a trace bundle in a form that another tool opens
+    #[command(after_help = EXPORT_EXAMPLES)]
+    Export(Export),
 }
+
+const EXPORT_EXAMPLES: &str = "\
+Examples:
+  sockscope export t --to pcapng -o t.pcapng
+  wireshark t.pcapng";
 
 const CONVERT_EXAMPLES: &str = "\
 Examples:
@@ -45,4 +53,25 @@ pub struct Convert {
     /// Folder for the bundle; one that is there is kept as DIR.old
     #[arg(short, long, value_name = "DIR")]
     pub output: PathBuf,
+}
+
+/// `sockscope export`.
+#[derive(Debug, Args)]
+pub struct Export {
+    /// Folder of a trace bundle
+    #[arg(value_name = "DIR")]
+    pub dir: PathBuf,
+    /// Form of the output
+    #[arg(long, value_enum, value_name = "FORM")]
+    pub to: Form,
+    /// File to write; servers on this host have a second one, as F-server.pcapng
+    #[arg(short, long, value_name = "F")]
+    pub output: PathBuf,
+}
+
+/// A form of other tools.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Form {
+    /// Capture file for Wireshark and tcpdump, with headers made anew, and findings as comments
+    Pcapng,
 }

@@ -1,6 +1,6 @@
-//! The program `sockscope-convert`: captures of other tools as trace bundles.
+//! The program `sockscope-convert`: captures of other tools as trace bundles, and bundles in forms of other tools.
 //!
-//! `sockscope convert` starts it for a capture file. Messages go to standard error. Exit status: 0 done, 2 an error,
+//! `sockscope convert` starts it for a capture file, and `sockscope export`. Messages go to standard error. Exit status: 0 done, 2 an error,
 //! which one line names.
 
 // It panics on a write error: use `stderr!`.
@@ -8,6 +8,7 @@
 
 mod args;
 mod convert;
+mod export;
 
 use std::process::ExitCode;
 
@@ -21,5 +22,6 @@ fn main() -> ExitCode {
     let arguments = Arguments::try_parse().map_err(|error| usage_error::failure(&error));
     outcome::exit_code(arguments.and_then(|arguments| match arguments.command {
         Command::Convert(arguments) => convert::convert(&arguments).map(|()| Outcome::Done),
+        Command::Export(arguments) => export::export(&arguments).map(|()| Outcome::Done),
     }))
 }

@@ -69,6 +69,34 @@ fn count(connections: &[Value], finding: &str, from: &str) -> u64 {
     these.map(|it| it["count"].as_u64().expect("it is a count")).sum()
 }
 
+/// Writes a bundle as a capture file of the client's host.
+fn export(bundle: &Path, file: &Path) -> PathBuf {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sockscope-convert"));
+    command.arg("export").arg(bundle).args(["--to", "pcapng", "-o"]).arg(file);
+    let output = command.output().expect("it starts");
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    file.to_owned()
+}
+
+/// Lines of tshark for the packets that a filter admits.
+fn tshark(file: &Path, filter: &str, fields: &[&str]) -> Vec<String> {
+    let mut command = Command::new("tshark");
+    command.arg("-r").arg(file).args(["-Y", filter, "-T", "fields"]);
+    for field in fields {
+        command.args(["-e", field]);
+    }
+    let output = command.output().expect("tshark is installed by make setup");
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    text(&output.stdout).lines().map(str::to_owned).collect()
+}
+
+/// Sequence numbers that an analyser takes for sent again, in order.
+fn sent_again(file: &Path) -> Vec<String> {
+    let filter = "tcp.analysis.retransmission or tcp.analysis.fast_retransmission or \
+                  tcp.analysis.out_of_order or tcp.analysis.spurious_retransmission";
+    tshark(file, &format!("tcp.srcport != 5997 and ({filter})"), &["tcp.seq"])
+}
+
 /// Sends 300 small requests and then a million octets, and reads the answers.
 const CLIENT: &str = r#"
 import socket, sys
@@ -132,6 +160,10 @@ fn root_a_capture_has_the_octets_and_retransmissions_of_the_recording() {
     assert_eq!((here.0, there.0), (1_030_000, live_there.0), "{said}");
     // The first copy of what the server sent again was lost before it could be captured, and often left no gap.
     assert!(there.1 <= live_there.1, "{there:?} {live_there:?} {said}");
+    assert_eq!(
+        sent_again(&export(&path("live"), &path("live.pcapng"))),
+        sent_again(&path("client.pcap"))
+    );
     let [captured, recorded] = [&capture, &live].map(|it| count(it, "retransmission", "client"));
     assert!(captured == recorded && captured > 0, "{captured} of {recorded} {said}");
 }
@@ -165,6 +197,27 @@ fn root_a_capture_of_loopback_has_the_octets_of_the_recording() {
     let (live, capture) = (connections(&path("live")), connections(&path("capture")));
     assert_eq!(octets(&capture), octets(&live), "{said}");
     assert_eq!(octets(&capture)[0], (1_030_000, 0));
+    // What analysers see in the export of either end: the same packets as in the capture, none sent twice.
+    export(&path("live"), &path("live.pcapng"));
+    for name in ["live.pcapng", "live-server.pcapng"] {
+        let file = path(name);
+        assert_eq!(sent_again(&file), Vec::<String>::new(), "{name}");
+        let octets = |file: &Path| -> u64 {
+            let lens = tshark(file, "tcp", &["tcp.len"]);
+            lens.iter().map(|len| len.parse::<u64>().expect("it is a number")).sum()
+        };
+        assert_eq!(octets(&file), octets(&path("lo.pcap")), "{name}");
+        let comments = tshark(&file, "frame.comment contains \"pid\"", &["frame.number"]);
+        assert_eq!(comments, ["1"], "{name}");
+        for tool in [["capinfos", "-c"], ["tcpdump", "-nr"]] {
+            let output = Command::new(tool[0]).arg(tool[1]).arg(&file).output().expect("it starts");
+            assert!(output.status.success(), "{tool:?}: {}", text(&output.stderr));
+        }
+        let mut editcap = Command::new("editcap");
+        let output = editcap.args(["-F", "pcap"]).arg(&file).arg(path("plain.pcap")).output();
+        let output = output.expect("it starts");
+        assert!(output.status.success(), "{}", text(&output.stderr));
+    }
 }
 
 #[test]

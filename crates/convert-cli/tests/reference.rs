@@ -10,10 +10,10 @@ use page::{Program, commands};
 const HEAD: &str = "\
 # Command line of the converter
 
-The help of `sockscope-convert` and of its commands; a test keeps this page the same. `sockscope convert` starts this
-program for a capture file; it must be in the folder of `sockscope` or in PATH, and
+The help of `sockscope-convert` and of its commands; a test keeps this page the same. `sockscope export` starts this
+program, and so does `sockscope convert` for a capture file. It must be in the folder of `sockscope` or in PATH.
 `cargo build --release -p sockscope-convert-cli` builds it. Messages go to standard error.
-[captures](captures.md) describes what a bundle made of a capture has.
+[captures](captures.md) describes what a bundle made of a capture has, [export](export.md) the forms of other tools.
 
 | exit status | meaning |
 |---|---|
@@ -35,5 +35,5 @@ fn the_page_of_the_command_line_is_what_the_program_says() {
 
 #[test]
 fn every_command_has_an_entry() {
-    assert_eq!(commands(&CONVERTER.help(&[])), ["convert"]);
+    assert_eq!(commands(&CONVERTER.help(&[])), ["convert", "export"]);
 }

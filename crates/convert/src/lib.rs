@@ -1,6 +1,8 @@
-//! Traces of other tools as records, so that the same analysis, report and figures serve them.
+//! Traces of other tools as records, so that the same analysis, report and figures serve them; and records in forms of
+//! other tools.
 //!
 //! - [`capture_file`]: pcap and pcapng files;
+//! - [`pcapng`]: records as capture files, headers made anew;
 //! - [`tcpdump`]: the text that tcpdump prints, in the form of 1990 and in that of today;
 //! - [`netmon`]: the text of the NETMON (iptrace) kernel monitor, as printed in "Experimental Evaluation of SunOS IPC
 //!   and TCP/IP Protocol Implementation", §3.2.
@@ -13,6 +15,7 @@ mod capture;
 pub mod capture_file;
 mod names;
 pub mod netmon;
+pub mod pcapng;
 pub mod tcpdump;
 mod time;
 

@@ -106,6 +106,8 @@ impl Stream {
         let positions = self.positions.get_or_insert_with(|| Unwrapper::new(segment.sequence));
         // Octet 0 is the one after the SYN, also for data that a SYN carries (RFC 7413).
         let offset = if is_syn { 0 } else { positions.position(segment.sequence) };
+        // The FIN has a number, but is no octet.
+        let offset = if self.was_finished && len == 0 { offset.min(self.end) } else { offset };
         let acknowledged = segment.acknowledged.map(|number| reverse.position(number));
         let shift = match (is_syn, self.window_shift, reverse.window_shift) {
             (false, Some(own), Some(_)) => own,
