@@ -34,6 +34,8 @@ pub struct Page {
     left: f64,
     notes: Vec<String>,
     facts: String,
+    /// Rules of further classes, on a light and on a dark ground.
+    rules: [String; 2],
 }
 
 /// A legend's entry: a sample and its meaning.
@@ -101,6 +103,7 @@ impl Page {
             left: LEFT_PX,
             notes: Vec::new(),
             facts: head.facts,
+            rules: Default::default(),
         };
         let room = width - 2.0 * RIGHT_PX;
         page.words(Words::Title, (RIGHT_PX, TITLE_Y), &Words::Title.fitted(head.title, room));
@@ -108,6 +111,16 @@ impl Page {
         page.words(Words::Subtitle, (RIGHT_PX, SUBTITLE_Y), &subtitle);
         page.top = page.legend(keys);
         page
+    }
+
+    /// Lets things of `class` be drawn in these colours, on a light and on a dark ground.
+    pub fn colour(&mut self, class: &str, colours: [&str; 2]) {
+        for (rules, colour) in self.rules.iter_mut().zip(colours) {
+            let rule = theme::rules(class, colour);
+            if !rules.contains(&rule) {
+                rules.push_str(&rule);
+            }
+        }
     }
 
     /// Replaces the line at the foot.
@@ -209,7 +222,8 @@ impl Page {
             self.words(Words::Note, (RIGHT_PX, first_y + NOTE_ROW_PX * index as f64), row);
         }
         let size = (self.width, self.height);
-        self.svg.document(size, &self.title, &theme::style(), &theme::definitions())
+        let style = theme::style([&self.rules[0], &self.rules[1]]);
+        self.svg.document(size, &self.title, &style, &theme::definitions())
     }
 
     fn words_on_ground(&mut self, words: Words, (x, y): (f64, f64), text: &str) {

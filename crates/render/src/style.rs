@@ -23,8 +23,8 @@ pub enum Tone {
     Good,
     /// Of less interest.
     Faint,
-    /// A kind of place in the ledger: 0 to 5.
-    Fill(u8),
+    /// In this one of the 256 colours of terminals.
+    Colour(u8),
 }
 
 /// Character set and colour together.
@@ -85,7 +85,7 @@ impl Style {
             Tone::Bad => "1;31",
             Tone::Good => "32",
             Tone::Faint => "2",
-            Tone::Fill(kind) => ["2", "31", "33", "36", "35", "7"][usize::from(kind.min(5))],
+            Tone::Colour(number) => return format!("\x1b[38;5;{number}m{text}\x1b[0m"),
         };
         format!("\x1b[{code}m{text}\x1b[0m")
     }

@@ -23,28 +23,31 @@ pub enum Ink {
     Program,
     /// Neutral: marks and notes.
     Plain,
+    /// That of a class, whose colours [`Page::colour`](crate::page::Page::colour) sets.
+    Class(&'static str),
 }
 
 impl Ink {
-    /// All inks.
-    pub const ALL: [Self; 6] =
+    /// All inks with colours of their own.
+    const ALL: [Self; 6] =
         [Self::Data, Self::Ack, Self::Alarm, Self::Window, Self::Program, Self::Plain];
 
-    /// The class that carries the ink, combined with a [`Stroke`]; and its colour.
-    fn class_and_colour(self) -> (&'static str, &'static str) {
+    /// The class that carries the ink, combined with a [`Stroke`]; its colours on a light and on a dark ground.
+    fn class_and_colours(self) -> (&'static str, [&'static str; 2]) {
         match self {
-            Self::Data => ("data", "#0072b2"),
-            Self::Ack => ("ack", "#009e73"),
-            Self::Alarm => ("alarm", "#d55e00"),
-            Self::Window => ("window", "#aa4499"),
-            Self::Program => ("program", "#b8860b"),
-            Self::Plain => ("plain", "#333"),
+            Self::Data => ("data", ["#0072b2", "#56b4e9"]),
+            Self::Ack => ("ack", ["#009e73", "#2fc79b"]),
+            Self::Alarm => ("alarm", ["#d55e00", "#ff7f32"]),
+            Self::Window => ("window", ["#aa4499", "#d889c8"]),
+            Self::Program => ("program", ["#b8860b", "#e6b422"]),
+            Self::Plain => ("plain", ["#333", "#ccc"]),
+            Self::Class(class) => (class, ["", ""]),
         }
     }
 
     /// The class of a thing drawn so in this ink.
     pub fn drawn(self, stroke: Stroke) -> String {
-        format!("{} {}", stroke.class(), self.class_and_colour().0)
+        format!("{} {}", stroke.class(), self.class_and_colours().0)
     }
 }
 
@@ -142,10 +145,11 @@ impl Words {
         if matches!(self, Self::Title | Self::Panel) { 600 } else { 400 }
     }
 
-    fn colour(self) -> &'static str {
+    /// On a light and on a dark ground.
+    fn colours(self) -> [&'static str; 2] {
         match self {
-            Self::Title | Self::Panel | Self::Label => "#1a1a1a",
-            _ => "#4d4d4d",
+            Self::Title | Self::Panel | Self::Label => ["#1a1a1a", "#eee"],
+            _ => ["#4d4d4d", "#b5b5b5"],
         }
     }
 
@@ -270,21 +274,19 @@ pub const CUT: &str = "cut";
 /// The definition of the hatch.
 pub fn definitions() -> String {
     r##"
-<pattern id="hatch" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)"><rect width="6" height="6" fill="#f4f4f4"/><path d="M0 0V6" stroke="#9a9a9a" stroke-width="2"/></pattern>
+<pattern id="hatch" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)"><rect class="hatch-ground" width="6" height="6"/><path class="hatch" d="M0 0V6"/></pattern>
 "##
     .to_owned()
 }
 
-/// The style sheet.
-pub fn style() -> String {
+/// The style sheet: shapes, then the colours for a light ground and those for a dark one. `more` are the rules of
+/// further classes for both.
+pub fn style(more: [&str; 2]) -> String {
     let mut css = String::from(
-        ".page{fill:#fff}\n\
-         text{font-family:Helvetica,Arial,'Liberation Sans','DejaVu Sans',sans-serif}\n\
-         .grid{fill:none;stroke:#e4e4e4;stroke-width:1}\n\
-         .axis{fill:none;stroke:#555;stroke-width:1}\n\
+        "text{font-family:Helvetica,Arial,'Liberation Sans','DejaVu Sans',sans-serif}\n\
+         .grid,.axis{fill:none;stroke-width:1}\n\
          .unknown{fill:url(#hatch)}\n\
-         .cut{fill:#f3f3f3}\n\
-         .halo{fill:#fff}\n\
+         .hatch{stroke-width:2}\n\
          .line{fill:none;stroke-width:1.6;stroke-linejoin:round}\n\
          .dashed{fill:none;stroke-width:1.6;stroke-dasharray:6 4}\n\
          .dotted{fill:none;stroke-width:1.8;stroke-dasharray:1.8 3}\n\
@@ -294,24 +296,37 @@ pub fn style() -> String {
          .pale-fill{stroke:none;fill-opacity:.16}\n",
     );
     for words in Words::ALL {
-        let _ = writeln!(
-            css,
-            ".{}{{font-size:{}px;font-weight:{};fill:{}}}",
-            words.class(),
-            words.size_px(),
-            words.weight(),
-            words.colour()
-        );
+        let (class, size, weight) = (words.class(), words.size_px(), words.weight());
+        let _ = writeln!(css, ".{class}{{font-size:{size}px;font-weight:{weight}}}");
     }
-    for ink in Ink::ALL {
-        let (class, colour) = ink.class_and_colour();
-        let _ = writeln!(
-            css,
-            ".line.{class},.dashed.{class},.dotted.{class},.thin.{class},.pale-thin.{class}{{stroke:{colour}}}\n\
-             .fill.{class},.pale-fill.{class}{{fill:{colour}}}"
-        );
+    let grounds = [
+        ".page,.halo{fill:#fff}.grid{stroke:#e4e4e4}.axis{stroke:#555}.cut{fill:#f3f3f3}\n\
+         .hatch-ground{fill:#f4f4f4}.hatch{stroke:#9a9a9a}\n",
+        ".page,.halo{fill:#16181d}.grid{stroke:#33373f}.axis{stroke:#999}.cut{fill:#23262d}\n\
+         .hatch-ground{fill:#23262d}.hatch{stroke:#777}\n",
+    ];
+    for (ground, rules_of_page) in grounds.into_iter().enumerate() {
+        css.push_str(["", "@media (prefers-color-scheme:dark){\n"][ground]);
+        css.push_str(rules_of_page);
+        for words in Words::ALL {
+            let _ = writeln!(css, ".{}{{fill:{}}}", words.class(), words.colours()[ground]);
+        }
+        for ink in Ink::ALL {
+            let (class, colours) = ink.class_and_colours();
+            css.push_str(&rules(class, colours[ground]));
+        }
+        css.push_str(more[ground]);
     }
+    css.push_str("}\n");
     css
+}
+
+/// The rules by which things of `class` are drawn in `colour`.
+pub fn rules(class: &str, colour: &str) -> String {
+    format!(
+        ".line.{class},.dashed.{class},.dotted.{class},.thin.{class},.pale-thin.{class}{{stroke:{colour}}}\n\
+         .fill.{class},.pale-fill.{class}{{fill:{colour}}}\n"
+    )
 }
 
 #[cfg(test)]
@@ -319,15 +334,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_ink_and_every_text_has_its_own_rule() {
-        let css = style();
-        for ink in Ink::ALL {
-            let (class, colour) = ink.class_and_colour();
-            assert_eq!(css.matches(&format!(".fill.{class},")).count(), 1, "{ink:?}");
-            assert_eq!(css.matches(colour).count() % 2, 0, "{ink:?}");
-        }
-        for words in Words::ALL {
-            assert_eq!(css.matches(&format!(".{}{{", words.class())).count(), 1, "{words:?}");
+    fn every_ink_and_every_text_has_its_own_rule_on_each_ground() {
+        let css = style(["", ""]);
+        let (light, dark) = css.split_once("@media (prefers-color-scheme:dark){").unwrap();
+        for (ground, rules) in [light, dark].into_iter().enumerate() {
+            for ink in Ink::ALL {
+                let (class, colours) = ink.class_and_colours();
+                let fill = format!(".fill.{class},.pale-fill.{class}{{fill:{}}}", colours[ground]);
+                assert_eq!(rules.matches(&fill).count(), 1, "{ink:?}");
+            }
+            for words in Words::ALL {
+                let fill = format!(".{}{{fill:{}}}", words.class(), words.colours()[ground]);
+                assert_eq!(rules.matches(&fill).count(), 1, "{words:?}");
+            }
         }
     }
 

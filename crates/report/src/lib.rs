@@ -17,6 +17,7 @@ mod filter;
 mod fix_to_try;
 mod json;
 mod order;
+pub mod palette;
 pub mod plot;
 mod request_tree;
 mod show;

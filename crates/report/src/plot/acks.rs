@@ -16,6 +16,7 @@ use super::figure_page;
 use super::packet_trace::{is_crowded, one_per_column};
 use super::queue_length::draw_queue;
 use super::scene::{Scene, end_of};
+use crate::palette;
 
 /// An acknowledgment this long after its data is late: twice the longest time of a busy receiver,
 /// a quarter of the shortest delayed-ACK timer in use.
@@ -62,8 +63,9 @@ impl AckKind {
 pub(super) fn draw(scene: &Scene<'_>) -> String {
     let key =
         |kind: AckKind, words| Key { sample: Sample::Mark(kind.mark().0, kind.mark().1), words };
+    let queue = Ink::Class(palette::stage(Stage::ReceiveQueue).class);
     let keys = [
-        Key { sample: Sample::Line(Ink::Data, Stroke::Line), words: "bytes in the queue" },
+        Key { sample: Sample::Line(queue, Stroke::Line), words: "bytes in the queue" },
         key(AckKind::OnData, "ACK on a data segment"),
         key(AckKind::Pure, "pure ACK"),
         key(AckKind::Late, "ACK 10 ms or more after its data"),

@@ -15,7 +15,7 @@ use sockscope_render::units::Quantity;
 use super::figure_page;
 use super::scene::Scene;
 use crate::order::place_name;
-use crate::text::bar::meaning;
+use crate::palette;
 
 /// The smallest share of the time shown that has a panel in any case, in tenths of a percent.
 const SHARE_MIN: u64 = 10;
@@ -34,7 +34,7 @@ struct Place {
 pub(super) fn draw(scene: &Scene<'_>) -> String {
     let keys = [
         Key {
-            sample: Sample::Bars(Ink::Data),
+            sample: Sample::Bars(Ink::Plain),
             words: "share of the time of a pixel column: the bars of all places together are full",
         },
         Key { sample: Sample::Unknown, words: "unknown" },
@@ -62,7 +62,7 @@ pub(super) fn draw(scene: &Scene<'_>) -> String {
         let name = place_name(place.part.name(), is_udp);
         let time = Quantity::Time.words(place.ns as f64);
         page.svg.group(name);
-        let title = format!("{name}: {}", meaning(place.part));
+        let title = format!("{name}: {}", palette::place(place.part).meaning);
         page.panel_title(area, &title, &format!("{}, {time}", percent(*tenths)));
         let is_last = Some(place.part) == shown.last().map(|(last, _)| last.part);
         let panel = panel(scene, area);
@@ -139,21 +139,6 @@ fn draw_place(page: &mut Page, panel: &Panel, place: &Place) {
         }
     }
     let stroke = if place.part == LedgerPart::AppIdle { Stroke::PaleThin } else { Stroke::Thin };
-    page.svg.path(&ink(place.part).drawn(stroke), &bars);
-}
-
-/// The ink of a place: of programs, of TCP, of hosts and network, or of trouble.
-fn ink(part: LedgerPart) -> Ink {
-    match part {
-        LedgerPart::AppIdle | LedgerPart::Unknown => Ink::Plain,
-        LedgerPart::SendBuffer | LedgerPart::SendWriter | LedgerPart::ReceiveApp => Ink::Program,
-        LedgerPart::SendNagle
-        | LedgerPart::SendCork
-        | LedgerPart::SendCwnd
-        | LedgerPart::SendRwnd
-        | LedgerPart::SendPacing
-        | LedgerPart::SendOther => Ink::Window,
-        LedgerPart::ReceiveWakeup | LedgerPart::Dropped => Ink::Alarm,
-        _ => Ink::Data,
-    }
+    let ink = palette::ink(palette::place(place.part), page);
+    page.svg.path(&ink.drawn(stroke), &bars);
 }

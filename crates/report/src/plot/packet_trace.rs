@@ -80,7 +80,7 @@ fn draw_packets(scene: &Scene<'_>, page: &mut Page, panel: &Panel, passes: &[Pas
     let area = panel.area;
     let data = || passes.iter().filter(|pass| pass.len > 0);
     let sizes = data().map(|pass| (x_of(pass), f64::from(pass.len)));
-    draw_bars(page, panel, sizes, data().count());
+    draw_bars(page, panel, sizes, data().count(), Ink::Data);
 
     let stubs = passes.iter().filter(|pass| pass.len == 0).map(|pass| (x_of(pass), 0.0));
     let zero_y = panel.y.scale.px(0.0);
@@ -106,6 +106,7 @@ pub(super) fn draw_bars(
     panel: &Panel,
     bars: impl Iterator<Item = (f64, f64)>,
     bar_count: usize,
+    ink: Ink,
 ) {
     let (area, zero_y) = (panel.area, panel.y.scale.px(0.0));
     // Every event is visible, however small.
@@ -129,8 +130,8 @@ pub(super) fn draw_bars(
             full.bar(x, zero_y, top(value));
         }
     }
-    page.svg.path(&Ink::Data.drawn(Stroke::PaleThin), &pale);
-    page.svg.path(&Ink::Data.drawn(Stroke::Thin), &full);
+    page.svg.path(&ink.drawn(Stroke::PaleThin), &pale);
+    page.svg.path(&ink.drawn(Stroke::Thin), &full);
 }
 
 /// All `events` while they can be distinguished, else the topmost of each pixel column.

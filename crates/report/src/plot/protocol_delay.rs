@@ -17,13 +17,14 @@ use super::curves;
 use super::figure_page;
 use super::queue_length::{nothing_seen, stage_words};
 use super::scene::Scene;
+use crate::palette;
 
 /// Height of the words at a mark; there are two, above the tallest bin.
 const MARK_ROW_PX: f64 = 17.0;
 
 pub(super) fn draw(scene: &Scene<'_>) -> String {
     let keys = [
-        Key { sample: Sample::Bars(Ink::Data), words: "runs of bytes with this delay" },
+        Key { sample: Sample::Bars(Ink::Plain), words: "runs of bytes with this delay" },
         Key { sample: Sample::Line(Ink::Plain, Stroke::Line), words: "median" },
         Key { sample: Sample::Line(Ink::Alarm, Stroke::Dashed), words: "99th percentile" },
     ];
@@ -45,7 +46,8 @@ fn draw_stage(scene: &Scene<'_>, page: &mut Page, stage: Stage, area: Rect) {
             let panel = histogram_panel(area, &bins, ["delay", "runs"]);
             page.panel_title(area, &stage_words(stage), &summary(&delays, &bins));
             page.frame(&panel, true);
-            draw_bins(page, &panel, &bins);
+            let ink = palette::ink(palette::stage(stage), page);
+            draw_bins(page, &panel, &bins, ink);
             draw_marks(page, &panel, &delays);
         }
         None => {
@@ -95,7 +97,7 @@ pub(super) fn histogram_panel(area: Rect, bins: &Histogram, [time, number]: [&st
     Panel { area, x, y }
 }
 
-pub(super) fn draw_bins(page: &mut Page, panel: &Panel, bins: &Histogram) {
+pub(super) fn draw_bins(page: &mut Page, panel: &Panel, bins: &Histogram, ink: Ink) {
     let zero_y = panel.y.scale.px(0.0);
     for (edges, runs) in bins.edges.windows(2).zip(&bins.counts).filter(|(_, runs)| **runs > 0) {
         let (left, right) = (panel.x.scale.px(edges[0]), panel.x.scale.px(edges[1]));
@@ -104,7 +106,7 @@ pub(super) fn draw_bins(page: &mut Page, panel: &Panel, bins: &Histogram) {
         let gap = if right - left > 4.0 { 1.0 } else { 0.0 };
         let bar =
             Rect { x: left, y: top, width: (right - left - gap).max(0.8), height: zero_y - top };
-        page.svg.rect(&Ink::Data.drawn(Stroke::Fill), bar);
+        page.svg.rect(&ink.drawn(Stroke::Fill), bar);
     }
 }
 

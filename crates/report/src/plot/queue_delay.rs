@@ -16,10 +16,11 @@ use super::figure_page;
 use super::packet_trace::draw_bars;
 use super::queue_length::{QUEUES, nothing_seen, stage_words};
 use super::scene::Scene;
+use crate::palette;
 
 pub(super) fn draw(scene: &Scene<'_>) -> String {
     let keys = [Key {
-        sample: Sample::Bars(Ink::Data),
+        sample: Sample::Bars(Ink::Plain),
         words: "wait of a run of bytes, at the time it entered the queue",
     }];
     let mut page = figure_page::open(scene, "Queue delays", &keys);
@@ -43,7 +44,8 @@ fn draw_queue(scene: &Scene<'_>, page: &mut Page, stage: Stage, area: Rect, is_l
         let bars = waits.iter().map(|wait| {
             (panel.x.scale.px(scene.since_zero(wait.entered_ns)), wait.delay_ns() as f64)
         });
-        draw_bars(page, &panel, bars, waits.len());
+        let ink = palette::ink(palette::stage(stage), page);
+        draw_bars(page, &panel, bars, waits.len(), ink);
     }
     page.svg.end_group();
     if scene.loses_records_of(&[stage.enter(), stage.leave()]) {

@@ -10,6 +10,7 @@ use super::curves::{self, Step};
 use super::figure_page;
 use super::scene::Scene;
 use super::step_line;
+use crate::palette;
 
 /// The queues among the stages, in path order.
 pub(super) const QUEUES: [Stage; 4] =
@@ -17,7 +18,7 @@ pub(super) const QUEUES: [Stage; 4] =
 
 pub(super) fn draw(scene: &Scene<'_>) -> String {
     let keys = [
-        Key { sample: Sample::Line(Ink::Data, Stroke::Line), words: "bytes in the queue" },
+        Key { sample: Sample::Line(Ink::Plain, Stroke::Line), words: "bytes in the queue" },
         Key { sample: Sample::Unknown, words: "unknown: records were missed" },
     ];
     let mut page = figure_page::open(scene, "Queue lengths", &keys);
@@ -71,7 +72,8 @@ pub(super) fn draw_queue(
         page.empty(area, &nothing_seen(scene, stage));
     } else {
         step_line::draw_unknown(scene, page, &panel, &steps);
-        step_line::draw_length(scene, page, &panel, &steps);
+        let ink = palette::ink(palette::stage(stage), page);
+        step_line::draw_length(scene, page, &panel, &steps, ink);
     }
     page.svg.end_group();
 }

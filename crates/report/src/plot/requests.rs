@@ -209,6 +209,6 @@ fn draw_distribution(page: &mut Page, area: Rect, seen: &[Seen<'_>]) {
     page.panel_title(area, title, &words);
     let panel = histogram_panel(area, &bins, ["time to the answer", "requests"]);
     page.frame(&panel, true);
-    draw_bins(page, &panel, &bins);
+    draw_bins(page, &panel, &bins, Ink::Data);
     draw_marks(page, &panel, &totals);
 }

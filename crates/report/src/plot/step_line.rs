@@ -32,20 +32,26 @@ pub(super) fn draw(
 
 /// Draws `steps` as the length of a queue: the curve with the area under it, or if there are too
 /// many steps for the pixels, their mean over time within the pale range of their values.
-pub(super) fn draw_length(scene: &Scene<'_>, page: &mut Page, panel: &Panel, steps: &[Step]) {
+pub(super) fn draw_length(
+    scene: &Scene<'_>,
+    page: &mut Page,
+    panel: &Panel,
+    steps: &[Step],
+    ink: Ink,
+) {
     let columns = columns_of(scene, panel, steps);
     if is_dense(steps, panel) {
-        let pale = Ink::Data.drawn(Stroke::PaleThin);
+        let pale = ink.drawn(Stroke::PaleThin);
         page.svg.path(&pale, &envelope_path(panel, &columns));
-        page.svg.path(&Ink::Data.drawn(Stroke::Line), &mean_path(panel, &columns));
+        page.svg.path(&ink.drawn(Stroke::Line), &mean_path(panel, &columns));
         page.note(
             "panels of very many steps: pale from the least to the most of each pixel column, \
              line the mean over its time"
                 .to_owned(),
         );
     } else {
-        page.svg.path(&Ink::Data.drawn(Stroke::PaleFill), &area_path(panel, &columns));
-        page.svg.path(&Ink::Data.drawn(Stroke::Line), &exact_path(scene, panel, steps));
+        page.svg.path(&ink.drawn(Stroke::PaleFill), &area_path(panel, &columns));
+        page.svg.path(&ink.drawn(Stroke::Line), &exact_path(scene, panel, steps));
     }
 }
 

@@ -3,7 +3,9 @@
 
 use insta::assert_snapshot;
 use proptest::prelude::*;
-use sockscope_analysis::{ConnectionStore, Finding, FindingId, FlowStore, LossInterval, Passage};
+use sockscope_analysis::{
+    ConnectionStore, Finding, FindingId, FlowStore, LedgerPart, LossInterval, Passage,
+};
 use sockscope_record::{
     Connection, ConnectionId, Conversion, Direction, Kind, Point, Process, Protocol, Record,
     SegmentHeader, SendWindow, Side, marks, tcp_flags,
@@ -11,6 +13,7 @@ use sockscope_record::{
 use sockscope_render::theme::Words;
 
 use super::{Figure, Picture, PlotError, PlotOptions, draw, draw_requests};
+use crate::palette;
 
 /// A connection from lines of `time_us from point offset+len [ack N] [flags]`, `from` being `c` or
 /// `s`; `window` in place of a point is a send window, `returned` a read call that returned, `drop` a drop,
@@ -193,7 +196,7 @@ fn four_queues_say_their_name_axis_and_most() {
 fn a_wait_is_as_tall_as_it_was_long() {
     let svg = drawn(Figure::QueueDelay, &trace(STALLED));
     let panel = group(&svg, "send_queue");
-    assert_eq!(strokes(panel, "thin data"), 2);
+    assert_eq!(strokes(panel, "thin place-send_queue"), 2);
     assert!(texts(panel).contains(&"2 runs; median 2.00 µs, longest 40.0 ms"), "{panel}");
 }
 
@@ -619,7 +622,11 @@ fn the_ledger_has_a_panel_for_each_place_with_its_share_of_the_time() {
     let held = group(&svg, "send_queue.other");
     assert!(held.contains("99.8 %, 40.0 ms"), "{held}");
     // Nearly all pixel columns are its own.
-    assert!(strokes(held, "thin window") > 800, "{held}");
+    assert!(strokes(held, "thin place-send_queue-other") > 800, "{held}");
+    let look = palette::place(LedgerPart::SendOther);
+    let (light, dark) = svg.split_once("@media (prefers-color-scheme:dark)").unwrap();
+    let rule = |colour: &str| format!(".pale-thin.{}{{stroke:{colour}}}", look.class);
+    assert!(light.contains(&rule(look.on_light)) && dark.contains(&rule(look.on_dark)), "{light}");
     assert!(group(&svg, "app_idle").contains("everything written was read"));
     assert!(drawn(Figure::Ledger, &no_records()).contains("no bytes seen in this time"));
 }

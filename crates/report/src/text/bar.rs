@@ -12,15 +12,13 @@ use sockscope_render::style::Tone;
 
 use super::page::{INDENT, Page};
 use crate::order::place_name;
+use crate::palette::{self, Look, REST};
 
 /// Columns of the bar in a report, its ends included: as long as the path above it.
 pub(crate) const BAR_WIDTH: usize = 64;
 
 /// Smallest share with a letter of its own, in tenths of a percent.
 const SHOWN_MIN: u64 = 10;
-
-/// Letter, colour and meaning of a place.
-type Look = (char, Tone, &'static str);
 
 /// Time in one place, or in several that are printed together.
 pub(crate) struct Part {
@@ -34,7 +32,11 @@ pub(crate) struct Part {
 /// Where the oldest unread byte was, in path order.
 pub(crate) fn of_ledger(ledger: &Ledger, is_udp: bool) -> Vec<Part> {
     let parts = LedgerPart::ALL.into_iter().zip(ledger.ns);
-    shared_out(parts.map(|(part, ns)| (place_name(part.name(), is_udp), look(part), ns)).collect())
+    shared_out(
+        parts
+            .map(|(part, ns)| (place_name(part.name(), is_udp), palette::place(part), ns))
+            .collect(),
+    )
 }
 
 /// A part of a ledger's bar: the letter and the colour of its place, and its columns.
@@ -58,8 +60,8 @@ fn cells(parts: &[Part], width: usize) -> impl Iterator<Item = BarPart> + '_ {
     let weights: Vec<u64> = parts.iter().map(|part| part.ns).collect();
     let columns = apportion(&weights, width.saturating_sub(parts.len()) as u64);
     parts.iter().zip(columns).map(|(part, columns)| {
-        let (letter, tone, _) = part.look;
-        BarPart { letter, tone, columns: columns as usize + 1 }
+        let Look { letter, terminal, .. } = part.look;
+        BarPart { letter, tone: Tone::Colour(terminal), columns: columns as usize + 1 }
     })
 }
 
@@ -83,19 +85,23 @@ pub(crate) fn of_delays(
         .map(|stage| {
             (
                 place_name(stage.name(), is_udp),
-                stage_look(stage),
+                palette::stage(stage),
                 mean_ns(stages, stage).unwrap_or(0),
             )
         })
         .collect();
     let dropped = LedgerPart::Dropped;
-    parts.push((dropped.name(), look(dropped), dropped_ns.and_then(rounded).unwrap_or(0)));
+    parts.push((
+        dropped.name(),
+        palette::place(dropped),
+        dropped_ns.and_then(rounded).unwrap_or(0),
+    ));
     let known_ns = parts.iter().fold(0_u64, |sum, (_, _, ns)| sum.saturating_add(*ns));
     let unknown = LedgerPart::Unknown;
     // Each mean is rounded to a nanosecond by itself.
     let slack_ns = parts.len() as u64;
     let unknown_ns = Some(total_ns.saturating_sub(known_ns)).filter(|ns| *ns > slack_ns);
-    parts.push((unknown.name(), look(unknown), unknown_ns.unwrap_or(0)));
+    parts.push((unknown.name(), palette::place(unknown), unknown_ns.unwrap_or(0)));
     shared_out(parts)
 }
 
@@ -110,7 +116,7 @@ fn shared_out(parts: Vec<(&'static str, Look, u64)>) -> Vec<Part> {
     let weights: Vec<u64> = parts.iter().map(|(_, _, ns)| *ns).collect();
     let tenths = apportion(&weights, 1000);
     let mut shown = Vec::new();
-    let mut rest = Part { name: String::new(), look: (REST, Tone::Faint, ""), ns: 0, tenths: 0 };
+    let mut rest = Part { name: String::new(), look: REST, ns: 0, tenths: 0 };
     let mut rest_parts = 0;
     for ((name, look, ns), tenths) in parts.into_iter().zip(tenths) {
         if tenths >= SHOWN_MIN {
@@ -146,8 +152,8 @@ pub(crate) fn bar(parts: &[Part], width: usize, page: &Page<'_>) -> String {
 /// time that these are shares of.
 pub(crate) fn legend(parts: &[Part], indent: usize, page: &mut Page<'_>) -> io::Result<()> {
     for part in by_size(parts) {
-        let (letter, tone, meaning) = part.look;
-        let letter = page.style.paint(&letter.to_string(), tone);
+        let Look { letter, terminal, meaning, .. } = part.look;
+        let letter = page.style.paint(&letter.to_string(), Tone::Colour(terminal));
         let (share, time) = (percent(part.tenths), page.time(part.ns));
         let text = page.clean(&format!("{:<20}  {meaning}", part.name));
         page.line(&format!("{:indent$}{letter} {share:>7} {time:>8}  {}", "", text.trim_end()))?;
@@ -163,7 +169,7 @@ pub(crate) fn legend(parts: &[Part], indent: usize, page: &mut Page<'_>) -> io::
 /// The legend of [`of_delays`] as a sentence, largest part first.
 pub(crate) fn in_words(parts: &[Part], stages: &[StageAnalysis], page: &Page<'_>) -> String {
     let total = mean_ns(stages, Stage::Total).map_or("?".to_owned(), |ns| page.time(ns));
-    let word = |part: &Part| format!("{} {} {}", part.look.0, percent(part.tenths), part.name);
+    let word = |part: &Part| format!("{} {} {}", part.look.letter, percent(part.tenths), part.name);
     let words: Vec<String> = by_size(parts).into_iter().map(word).collect();
     format!("{total} for a mean byte: {}", words.join(", "))
 }
@@ -171,59 +177,12 @@ pub(crate) fn in_words(parts: &[Part], stages: &[StageAnalysis], page: &Page<'_>
 /// The largest first, the sum of the rest last.
 fn by_size(parts: &[Part]) -> Vec<&Part> {
     let mut parts: Vec<&Part> = parts.iter().collect();
-    parts.sort_by_key(|part| (part.look.0 == REST, std::cmp::Reverse(part.ns)));
+    parts.sort_by_key(|part| (part.look.letter == REST.letter, std::cmp::Reverse(part.ns)));
     parts
 }
 
 /// The time that a ledger covers.
 const BASE: &str = "the flow's first record to the connection's last";
-
-/// Letter of the parts below 1 % together.
-const REST: char = '+';
-
-/// The meaning of a place of the ledger, in a few words.
-pub(crate) fn meaning(part: LedgerPart) -> &'static str {
-    look(part).2
-}
-
-/// The look of a place of the ledger.
-fn look(part: LedgerPart) -> Look {
-    match part {
-        LedgerPart::AppIdle => ('.', Tone::Fill(0), "everything written was read"),
-        LedgerPart::Handshake => ('H', Tone::Fill(3), "the connection is not open yet"),
-        LedgerPart::SendBuffer => ('B', Tone::Fill(1), "no room in the send buffer"),
-        LedgerPart::SendWriter => ('W', Tone::Fill(1), "room again, its writer not back"),
-        LedgerPart::SendNagle => ('N', Tone::Fill(1), "held by Nagle's algorithm"),
-        LedgerPart::SendCork => ('K', Tone::Fill(1), "held by TCP_CORK or MSG_MORE"),
-        LedgerPart::SendCwnd => ('C', Tone::Fill(1), "congestion window full"),
-        LedgerPart::SendRwnd => ('R', Tone::Fill(1), "receiver's window full"),
-        LedgerPart::SendPacing => ('P', Tone::Fill(1), "paced, or TCP small queues"),
-        LedgerPart::SendOther => ('S', Tone::Fill(1), "in the send queue otherwise"),
-        LedgerPart::TcpOutput => ('o', Tone::Fill(3), "protocol output"),
-        LedgerPart::InterfaceQueue => ('Q', Tone::Fill(2), "in the interface's queue"),
-        LedgerPart::Wire => ('w', Tone::Fill(3), "driver, wire, driver"),
-        LedgerPart::InputQueue => ('q', Tone::Fill(2), "in the IP input queue"),
-        LedgerPart::TcpInput => ('i', Tone::Fill(3), "protocol input"),
-        LedgerPart::ReceiveWakeup => ('U', Tone::Fill(4), "reader waits for a CPU"),
-        LedgerPart::ReceiveApp => ('A', Tone::Fill(4), "reader does something else"),
-        LedgerPart::Dropped => ('X', Tone::Fill(5), "dropped, and not yet retransmitted"),
-        LedgerPart::Unknown => ('?', Tone::Fill(5), "cannot be known"),
-    }
-}
-
-/// The look of a stage: that of the place of the ledger, where the stage is one.
-fn stage_look(stage: Stage) -> Look {
-    match stage {
-        Stage::SendQueue => ('S', Tone::Fill(1), "in the send queue"),
-        Stage::TcpOutput => look(LedgerPart::TcpOutput),
-        Stage::InterfaceQueue => look(LedgerPart::InterfaceQueue),
-        Stage::Wire => look(LedgerPart::Wire),
-        Stage::InputQueue => look(LedgerPart::InputQueue),
-        Stage::TcpInput => look(LedgerPart::TcpInput),
-        Stage::ReceiveQueue => ('r', Tone::Fill(4), "in the receive queue"),
-        Stage::Total => look(LedgerPart::Unknown),
-    }
-}
 
 #[cfg(test)]
 mod tests {
@@ -299,7 +258,7 @@ mod tests {
     /// Letters with shares in tenths of a percent.
     fn mean_byte(byte_delays_ns: [Option<f64>; 8]) -> String {
         let parts = of_delays(&stages(byte_delays_ns), None, false);
-        let texts = parts.iter().map(|part| format!("{}{}", part.look.0, part.tenths));
+        let texts = parts.iter().map(|part| format!("{}{}", part.look.letter, part.tenths));
         texts.collect::<Vec<_>>().join(" ")
     }
 

@@ -10,7 +10,6 @@ use sockscope_record::{ConnectionId, FlowId};
 use sockscope_render::number::{count, counted, percent_of};
 use sockscope_render::style::Tone;
 
-use super::bar::meaning;
 use super::calls::drop_reason;
 use super::connection::{has_data, headline, shut_sides, unopened};
 use super::page::{INDENT, Page};
@@ -22,6 +21,7 @@ use crate::order::{
     self, FindingTotal, VERDICT_SHARE_DIVISOR, is_all_udp, is_under_way, is_verdicts_share,
     ledger_sum, place_name,
 };
+use crate::palette;
 use crate::waits::{self, Waits};
 
 /// Writes head, verdict and cautions; gives the connection that the verdict names.
@@ -710,7 +710,7 @@ fn elsewhere(report: &Report<'_>, verdict_ns: u64, page: &Page<'_>) -> Option<St
         format!(
             "of all connections together, bytes were in {} ({}) for {most} of {total}.",
             place_name(part.name(), is_all_udp(report)),
-            meaning(part)
+            palette::place(part).meaning
         )
     })
 }

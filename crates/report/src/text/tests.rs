@@ -11,7 +11,7 @@ use crate::fixture::{
     absurd, empty, fixed, hostile, many, origin, stall, unknown_everything, written,
 };
 use crate::text::page::columns;
-use crate::{Charset, Options, Origin};
+use crate::{Charset, Options, Origin, palette};
 
 fn text(analysis: &Analysis) -> String {
     written(&Text, analysis, &Options::default())
@@ -666,7 +666,8 @@ fn lines_keep_within_the_width() {
 fn colour_changes_nothing_but_colour() {
     let options = Options { color: true, ..Options::default() };
     let colored = written(&Text, &stall(), &options);
-    assert!(colored.contains("\x1b["));
+    let nagle = palette::place(LedgerPart::SendNagle).terminal;
+    assert!(colored.contains(&format!("\x1b[38;5;{nagle}mNNN")), "{colored}");
     assert_eq!(without_colour(&colored), text(&stall()));
 }
 

@@ -179,14 +179,7 @@ fn look(tone: Tone) -> Look {
         Tone::Bad => colour(Color::Red).add_modifier(Modifier::BOLD),
         Tone::Good => colour(Color::Green),
         Tone::Faint => Look::default().add_modifier(Modifier::DIM),
-        Tone::Fill(kind) => match kind {
-            0 => Look::default().add_modifier(Modifier::DIM),
-            1 => colour(Color::Red),
-            2 => colour(Color::Yellow),
-            3 => colour(Color::Cyan),
-            4 => colour(Color::Magenta),
-            _ => Look::default().add_modifier(Modifier::REVERSED),
-        },
+        Tone::Colour(number) => colour(Color::Indexed(number)),
     }
 }
 
