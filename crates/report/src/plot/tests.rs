@@ -174,6 +174,28 @@ fn every_packet_of_a_short_trace_is_one_bar() {
 }
 
 #[test]
+fn a_packet_has_the_same_number_at_each_point_and_offloaded_ones_are_counted() {
+    // 3,000 bytes leave TCP at once, the driver takes three packets, and the reader copies a packet in two parts.
+    let store = trace(
+        "0 c 3 0+3000 | 1 c 4 0+1000 | 2 c 4 1000+1000 | 3 c 4 2000+1000 | 4 c 8 0+12 | 4 c 8 12+988 | 9 c 8 1000+2000",
+    );
+    let svg = drawn(Figure::PacketTrace, &store);
+    let panel = |point: Point| group(&svg, point.name());
+    let of = |point| (strokes(panel(point), "thin data"), texts(panel(point))[1]);
+    assert_eq!(of(Point::InterfaceEnqueue), (1, "1 with data, 2.93 KiB, up to 3 packets at once"));
+    assert_eq!(of(Point::InterfaceDequeue), (3, "3 with data, 2.93 KiB"));
+    assert_eq!(of(Point::ReceiveDequeue), (2, "3 with data, 2.93 KiB, up to 2 packets at once"));
+    let note =
+        "segmentation offload: up to 2.93 KiB pass point 3 as one packet, and are divided later";
+    assert!(svg.contains(note), "{svg}");
+    // One scale for all panels.
+    for point in [Point::InterfaceEnqueue, Point::InterfaceDequeue, Point::ReceiveDequeue] {
+        assert!(texts(panel(point)).contains(&"3"), "{point:?}");
+        assert!(texts(panel(point)).contains(&"packet number"), "{point:?}");
+    }
+}
+
+#[test]
 fn a_segment_without_data_has_its_own_stroke_and_a_resent_one_a_cross() {
     let store = trace("0 c 3 0+0 | 5 c 3 0+100 | 9 c 3 0+100 again | 12 c 3 100+100");
     let panel = drawn(Figure::PacketTrace, &store);
@@ -550,7 +572,8 @@ fn a_trace_of_half_a_million_records_stays_small_and_keeps_its_extremes() {
     }
     let svg = drawn(Figure::PacketTrace, &store);
     assert!(svg.contains("envelope"), "the figure says what it left out");
-    assert_eq!(strokes(group(&svg, "InterfaceEnqueue"), "pale-thin data"), 1, "one tall column");
+    let texts = texts(group(&svg, "InterfaceEnqueue"));
+    assert!(texts.contains(&"60,000"), "the last packet's number: {texts:?}");
 }
 
 fn any_passed() -> impl Strategy<Value = Record> {
