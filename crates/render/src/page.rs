@@ -226,7 +226,8 @@ impl Page {
         self.svg.document(size, &self.title, &style, &theme::definitions())
     }
 
-    fn words_on_ground(&mut self, words: Words, (x, y): (f64, f64), text: &str) {
+    /// Text on a ground of its own; the place is its middle.
+    pub fn words_on_ground(&mut self, words: Words, (x, y): (f64, f64), text: &str) {
         let width = words.width_px(text) + 6.0;
         let ground = Rect { x: x - width / 2.0, y: y - 8.0, width, height: 16.0 };
         self.svg.rect("halo", ground);

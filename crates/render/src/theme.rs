@@ -56,6 +56,8 @@ impl Ink {
 pub enum Stroke {
     /// A line of a curve.
     Line,
+    /// A thick line, which stands out from others.
+    Bold,
     /// A dashed line.
     Dashed,
     /// A dotted line.
@@ -74,6 +76,7 @@ impl Stroke {
     fn class(self) -> &'static str {
         match self {
             Self::Line => "line",
+            Self::Bold => "bold",
             Self::Dashed => "dashed",
             Self::Dotted => "dotted",
             Self::Thin => "thin",
@@ -288,6 +291,7 @@ pub fn style(more: [&str; 2]) -> String {
          .unknown{fill:url(#hatch)}\n\
          .hatch{stroke-width:2}\n\
          .line{fill:none;stroke-width:1.6;stroke-linejoin:round}\n\
+         .bold{fill:none;stroke-width:3.2}\n\
          .dashed{fill:none;stroke-width:1.6;stroke-dasharray:6 4}\n\
          .dotted{fill:none;stroke-width:1.8;stroke-dasharray:1.8 3}\n\
          .thin{fill:none;stroke-width:1.2}\n\
@@ -324,7 +328,7 @@ pub fn style(more: [&str; 2]) -> String {
 /// The rules by which things of `class` are drawn in `colour`.
 pub fn rules(class: &str, colour: &str) -> String {
     format!(
-        ".line.{class},.dashed.{class},.dotted.{class},.thin.{class},.pale-thin.{class}{{stroke:{colour}}}\n\
+        ".line.{class},.bold.{class},.dashed.{class},.dotted.{class},.thin.{class},.pale-thin.{class}{{stroke:{colour}}}\n\
          .fill.{class},.pale-fill.{class}{{fill:{colour}}}\n"
     )
 }

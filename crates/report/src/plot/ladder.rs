@@ -5,9 +5,10 @@
 //! kernel dropped behind it did not arrive. Times are nanoseconds of the trace's clock.
 
 use std::collections::BTreeSet;
+use std::slice::Iter;
 
-use sockscope_analysis::{DroppedPacket, FlowStore, Passage, dropped_packets};
-use sockscope_record::{Direction, Kind, Point, Protocol, Side, marks, tcp_flags};
+use sockscope_analysis::{ConnectionStore, DroppedPacket, FlowStore, Passage, dropped_packets};
+use sockscope_record::{Connection, Direction, Kind, Point, Protocol, Side, marks, tcp_flags};
 use sockscope_render::number::count;
 use sockscope_render::units::grouped;
 
@@ -34,6 +35,8 @@ pub(super) struct Arrow {
     pub(super) dropped_ns: Option<u64>,
     pub(super) carries: Carries,
     pub(super) label: String,
+    /// It is next to the longest wait: the last data before it, the segment that ended it, or the next one.
+    pub(super) is_bold: bool,
 }
 
 /// The kind of the segment.
@@ -64,6 +67,16 @@ pub(super) struct Ladder {
     pub(super) notes: Vec<String>,
 }
 
+/// A segment as it leaves, or as it is first seen.
+#[derive(Clone, Copy)]
+struct Departure<'a> {
+    /// Of all connections that are drawn.
+    connection: usize,
+    store: &'a ConnectionStore,
+    direction: Direction,
+    pass: &'a Passage,
+}
+
 /// The longest time in which no segment left while data was under way.
 #[derive(Debug, Clone, Copy)]
 struct Gap {
@@ -78,29 +91,43 @@ impl Ladder {
         let is_asked = scene.options.from_ns.is_some() || scene.options.to_ns.is_some();
         let total = departures(scene).count();
         let mut notes = Vec::new();
-        let gap = if is_asked || total <= PICKED_ARROWS { None } else { longest_gap(scene) };
+        let gap = longest_gap(scene);
+        let picked_gap = gap.filter(|_| !is_asked && total > PICKED_ARROWS);
         let (first, limit) = if is_asked {
-            let before = departures(scene).take_while(|(_, pass)| pass.at_ns < scene.from_ns);
+            let before = departures(scene).take_while(|it| it.pass.at_ns < scene.from_ns);
             (before.count(), ARROWS_MAX)
         } else {
-            (gap.map_or(0, |gap| gap.index.saturating_sub(PICKED_ARROWS / 2)), PICKED_ARROWS)
+            (picked_gap.map_or(0, |gap| gap.index.saturating_sub(PICKED_ARROWS / 2)), PICKED_ARROWS)
         };
-        let picked: Vec<(Direction, &Passage)> = departures(scene)
+        let picked: Vec<Departure<'_>> = departures(scene)
             .skip(first)
-            .take_while(|(_, pass)| pass.at_ns <= scene.to_ns)
+            .take_while(|it| it.pass.at_ns <= scene.to_ns)
             .take(limit)
             .collect();
         if picked.len() < total {
             let (shown, all) = (picked.len(), count(total as u64));
-            let why = if gap.is_some() { ", around the longest wait" } else { "" };
+            let why = if picked_gap.is_some() { ", around the longest wait" } else { "" };
             notes.push(format!("{shown} of {all} segments shown{why}"));
         }
         let before = first
             .checked_sub(1)
             .and_then(|last| departures(scene).nth(last))
-            .map(|(_, pass)| pass.at_ns);
-        let after = departures(scene).nth(first + picked.len()).map(|(_, pass)| pass.at_ns);
-        let arrows = arrows(scene, &picked);
+            .map(|it| it.pass.at_ns);
+        let after = departures(scene).nth(first + picked.len()).map(|it| it.pass.at_ns);
+        let mut arrows = arrows(scene, &picked);
+        if let Some(ended) = gap.and_then(|gap| gap.index.checked_sub(first)) {
+            let held =
+                arrows.iter().take(ended).rposition(|arrow| arrow.carries != Carries::Nothing);
+            let bold: Vec<usize> = held.into_iter().chain([ended, ended + 1]).collect();
+            for index in bold {
+                if let Some(arrow) = arrows.get_mut(index) {
+                    arrow.is_bold = true;
+                }
+            }
+            if arrows.iter().any(|arrow| arrow.is_bold) {
+                notes.push("bold: the segments at the longest wait".to_owned());
+            }
+        }
         let acts = acts(scene, before, after, limit * 2);
         let sees_arrivals =
             arrows.iter().any(|arrow| arrow.arrived_ns.or(arrow.dropped_ns).is_some());
@@ -141,30 +168,31 @@ fn first_seen<'a>(flow: &'a FlowStore, points: &[Point]) -> &'a [Passage] {
     points.iter().map(|point| flow.at(*point)).find(|seen| !seen.is_empty()).unwrap_or(&[])
 }
 
-/// Segments of both flows in the order in which they left.
-fn departures<'a>(scene: &Scene<'a>) -> impl Iterator<Item = (Direction, &'a Passage)> {
-    let mut client = leaving(&scene.store.flows[0]).iter().peekable();
-    let mut server = leaving(&scene.store.flows[1]).iter().peekable();
-    std::iter::from_fn(move || {
-        let is_client = match (client.peek(), server.peek()) {
-            (Some(one), Some(other)) => one.at_ns <= other.at_ns,
-            (one, _) => one.is_some(),
-        };
-        if is_client {
-            client.next().map(|pass| (Direction::FromClient, pass))
-        } else {
-            server.next().map(|pass| (Direction::FromServer, pass))
+/// Segments of all flows in the order in which they left.
+fn departures<'a>(scene: &Scene<'a>) -> impl Iterator<Item = Departure<'a>> {
+    let mut flows = Vec::new();
+    for (connection, store) in scene.stores().enumerate() {
+        for direction in [Direction::FromClient, Direction::FromServer] {
+            flows.push((connection, store, direction, leaving(store.flow(direction)).iter()));
         }
+    }
+    std::iter::from_fn(move || {
+        let next_ns = |left: &Iter<'_, Passage>| left.as_slice().first().map(|pass| pass.at_ns);
+        let waiting = flows.iter_mut().filter(|(.., left)| next_ns(left).is_some());
+        let (connection, store, direction, left) =
+            waiting.min_by_key(|(.., left)| next_ns(left))?;
+        let (connection, store, direction) = (*connection, *store, *direction);
+        left.next().map(|pass| Departure { connection, store, direction, pass })
     })
 }
 
 /// The longest gap between departures while written bytes were not yet read; `None` when no gap
 /// is prominent.
 fn longest_gap(scene: &Scene<'_>) -> Option<Gap> {
-    let mut pending = scene.store.flows.each_ref().map(Pending::new);
+    let mut pending: Vec<_> = scene.stores().flat_map(|it| &it.flows).map(Pending::new).collect();
     let mut longest: Option<Gap> = None;
     let (mut first_ns, mut before_ns, mut count) = (None, None, 0);
-    for (_, pass) in departures(scene) {
+    for Departure { pass, .. } in departures(scene) {
         if let Some(before_ns) = before_ns {
             let ns = pass.at_ns.saturating_sub(before_ns);
             if longest.is_none_or(|gap| ns > gap.ns) {
@@ -184,8 +212,8 @@ fn longest_gap(scene: &Scene<'_>) -> Option<Gap> {
 
 /// Whether a flow has bytes written and not yet read, at times that rise.
 struct Pending<'a> {
-    written: std::iter::Peekable<std::slice::Iter<'a, Passage>>,
-    read: std::iter::Peekable<std::slice::Iter<'a, Passage>>,
+    written: std::iter::Peekable<Iter<'a, Passage>>,
+    read: std::iter::Peekable<Iter<'a, Passage>>,
     written_end: u64,
     read_end: u64,
 }
@@ -211,32 +239,38 @@ impl<'a> Pending<'a> {
     }
 }
 
-fn arrows(scene: &Scene<'_>, picked: &[(Direction, &Passage)]) -> Vec<Arrow> {
-    let mut used = [BTreeSet::new(), BTreeSet::new()];
-    let dropped = [Direction::FromClient, Direction::FromServer]
-        .map(|direction| dropped_packets(scene.store, direction, scene.options.drop_reasons));
-    picked
-        .iter()
-        .map(|(direction, pass)| {
-            let flow = scene.store.flow(*direction);
-            let is_seen = is_departure_seen(flow);
-            let came_ns = if is_seen {
-                arrival(flow, pass, &mut used[*direction as usize])
-            } else {
-                Some(pass.at_ns)
-            };
-            let dropped = &dropped[*direction as usize];
-            let arrived_ns = came_ns.filter(|at_ns| !is_dropped(flow, dropped, pass, *at_ns));
-            Arrow {
-                from: direction.sender(),
-                departed_ns: is_seen.then_some(pass.at_ns),
-                arrived_ns,
-                dropped_ns: came_ns.filter(|_| !is_seen && arrived_ns.is_none()),
-                carries: carries(pass),
-                label: label(scene.store.connection.protocol, pass),
-            }
-        })
-        .collect()
+fn arrows(scene: &Scene<'_>, picked: &[Departure<'_>]) -> Vec<Arrow> {
+    let mut flows: Vec<_> = Vec::new();
+    for store in scene.stores() {
+        for direction in [Direction::FromClient, Direction::FromServer] {
+            let dropped = dropped_packets(store, direction, scene.options.drop_reasons);
+            flows.push((dropped, BTreeSet::new()));
+        }
+    }
+    let arrow = |departure: &Departure<'_>| {
+        let Departure { connection, store, direction, pass } = *departure;
+        let flow = store.flow(direction);
+        let (dropped, used) = &mut flows[2 * connection + direction as usize];
+        let is_seen = is_departure_seen(flow);
+        let came_ns = if is_seen { arrival(flow, pass, used) } else { Some(pass.at_ns) };
+        let arrived_ns = came_ns.filter(|at_ns| !is_dropped(flow, dropped, pass, *at_ns));
+        let label = label(store.connection.protocol, pass);
+        Arrow {
+            from: direction.sender(),
+            departed_ns: is_seen.then_some(pass.at_ns),
+            arrived_ns,
+            dropped_ns: came_ns.filter(|_| !is_seen && arrived_ns.is_none()),
+            carries: carries(pass),
+            label: if connection > 0 { of_other(&store.connection, &label) } else { label },
+            is_bold: false,
+        }
+    };
+    picked.iter().map(arrow).collect()
+}
+
+/// The label of a segment of another connection: `udp with port 111: 0:56 (56 B)`.
+fn of_other(connection: &Connection, label: &str) -> String {
+    format!("{} with port {}: {label}", connection.protocol.name(), connection.server.port())
 }
 
 /// When `pass` arrived at the other end. An arrival may bring the bytes of several segments, but a
@@ -356,8 +390,9 @@ fn acts(
     let from_ns = before_ns.map_or(scene.from_ns, |at_ns| at_ns.saturating_add(1));
     let to_ns = after_ns.unwrap_or(scene.to_ns).min(scene.to_ns);
     let mut acts = Vec::new();
-    for direction in [Direction::FromClient, Direction::FromServer] {
-        let flow = scene.store.flow(direction);
+    let directions = [Direction::FromClient, Direction::FromServer];
+    let flows = scene.stores().flat_map(|store| directions.map(|it| (store.flow(it), it)));
+    for (flow, direction) in flows {
         let written = within(flow.at(Point::SendEnqueue), from_ns, to_ns).map(|pass| Act {
             at_ns: pass.at_ns,
             side: direction.sender(),

@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use sockscope_analysis::{DropReasons, Finding, LossInterval};
+use sockscope_analysis::{ConnectionStore, DropReasons, Finding, LossInterval};
 use sockscope_record::{Direction, named};
 use sockscope_render::size::SizeError;
 
@@ -88,7 +88,7 @@ impl FromStr for Picture {
 }
 
 /// The part of a connection to show, and the size.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy)]
 pub struct PlotOptions<'a> {
     /// The flow whose data is shown. `time-sequence` shows both.
     pub direction: Direction,
@@ -103,6 +103,10 @@ pub struct PlotOptions<'a> {
     pub width: u32,
     /// Pixels down, within [`SIZES_PX`](sockscope_render::size::SIZES_PX); `time-sequence` is as tall as its events need.
     pub height: u32,
+    /// Whether a wait in the send queue is that of a whole call to write, in place of that of bytes that entered at once.
+    pub is_by_call: bool,
+    /// `time-sequence`: connections of the same two hosts whose segments are drawn among those of the connection.
+    pub others: &'a [&'a ConnectionStore],
     /// Where the trace missed records: queue lengths are unknown there.
     pub losses: &'a [LossInterval],
     /// Names of the numbers in `Drop` records: some drops lose nothing.
@@ -129,6 +133,8 @@ impl Default for PlotOptions<'_> {
             zero_ns: None,
             width: 960,
             height: 720,
+            is_by_call: false,
+            others: &[],
             losses: &[],
             drop_reasons: &NO_NAMES,
             findings: &[],

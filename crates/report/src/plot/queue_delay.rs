@@ -35,7 +35,9 @@ fn draw_queue(scene: &Scene<'_>, page: &mut Page, stage: Stage, area: Rect, is_l
     let longest = waits.iter().map(Residence::delay_ns).max().unwrap_or(0) as f64;
     let panel = figure_page::panel_over_time(scene, area, ("delay", Quantity::Time, longest));
     page.svg.group(stage.name());
-    page.panel_title(area, &stage_words(stage), &summary(&waits));
+    let is_of_calls = scene.options.is_by_call && stage == Stage::SendQueue;
+    let unit = if is_of_calls { "call" } else { "run" };
+    page.panel_title(area, &stage_words(stage), &summary(&waits, unit));
     if waits.is_empty() {
         page.frame(&panel.without_values(), is_last);
         page.empty(area, &nothing_seen(scene, stage));
@@ -55,14 +57,14 @@ fn draw_queue(scene: &Scene<'_>, page: &mut Page, stage: Stage, area: Rect, is_l
     }
 }
 
-fn summary(waits: &[Residence]) -> String {
+fn summary(waits: &[Residence], unit: &str) -> String {
     let mut delays: Vec<u64> = waits.iter().map(Residence::delay_ns).collect();
     delays.sort_unstable();
     match delays.as_slice() {
         [] => String::new(),
         [.., longest] => format!(
             "{}; median {}, longest {}",
-            counted(delays.len() as u64, "run"),
+            counted(delays.len() as u64, unit),
             Quantity::Time.words(percentile(&delays, 50).unwrap_or(0) as f64),
             Quantity::Time.words(*longest as f64)
         ),

@@ -16,11 +16,18 @@ use crate::palette;
 pub(super) const QUEUES: [Stage; 4] =
     [Stage::SendQueue, Stage::InterfaceQueue, Stage::InputQueue, Stage::ReceiveQueue];
 
+/// The curve of the send queue with the bytes that write() was given and the buffer has no room for.
+const ASKED: (Ink, Stroke) = (Ink::Class("place-send_queue"), Stroke::Dashed);
+
 pub(super) fn draw(scene: &Scene<'_>) -> String {
-    let keys = [
+    let mut keys = vec![
         Key { sample: Sample::Line(Ink::Plain, Stroke::Line), words: "bytes in the queue" },
+        Key { sample: Sample::Line(ASKED.0, ASKED.1), words: "with what write() still holds" },
         Key { sample: Sample::Unknown, words: "unknown: records were missed" },
     ];
+    if curves::lengths_with_asked(scene).is_empty() {
+        keys.remove(1);
+    }
     let mut page = figure_page::open(scene, "Queue lengths", &keys);
     for (index, area) in page.stack(&[1.0; 4], true).into_iter().enumerate() {
         draw_queue(scene, &mut page, QUEUES[index], area, index + 1 == QUEUES.len());
@@ -62,10 +69,15 @@ pub(super) fn draw_queue(
     has_x_numbers: bool,
 ) {
     let steps = curves::lengths(scene, stage);
-    let high = steps.iter().filter_map(|step| step.value).fold(0.0, f64::max);
+    let asked = match stage {
+        Stage::SendQueue => curves::lengths_with_asked(scene),
+        _ => Vec::new(),
+    };
+    let most = |steps: &[Step]| steps.iter().filter_map(|step| step.value).fold(0.0, f64::max);
+    let high = most(&steps).max(most(&asked));
     let panel = figure_page::panel_over_time(scene, area, ("length", Quantity::Bytes, high));
     page.svg.group(stage.name());
-    page.panel_title(area, &stage_words(stage), &summary(&steps, high));
+    page.panel_title(area, &stage_words(stage), &summary(&steps, most(&steps)));
     let panel = if steps.is_empty() { panel.without_values() } else { panel };
     figure_page::frame(scene, page, &panel, has_x_numbers);
     if steps.is_empty() {
@@ -74,6 +86,9 @@ pub(super) fn draw_queue(
         step_line::draw_unknown(scene, page, &panel, &steps);
         let ink = palette::ink(palette::stage(stage), page);
         step_line::draw_length(scene, page, &panel, &steps, ink);
+        if !asked.is_empty() {
+            step_line::draw(scene, page, &panel, &asked, ASKED);
+        }
     }
     page.svg.end_group();
 }

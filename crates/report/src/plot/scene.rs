@@ -4,6 +4,7 @@
 //! would overflow 64 bits are held at the largest one, so hostile records draw oddly but draw.
 
 use std::cell::OnceCell;
+use std::iter::once;
 
 use sockscope_analysis::{ConnectionStore, FlowCurves, FlowStore, LossInterval, Passage};
 use sockscope_record::{Point, Side};
@@ -37,7 +38,9 @@ impl<'a> Scene<'a> {
         figure: Figure,
     ) -> Result<Self, PlotError> {
         check_size(options.width, options.height)?;
-        let (first_ns, last_ns) = span(store).unwrap_or((0, 0));
+        let spans = || once(store).chain(options.others.iter().copied()).filter_map(span);
+        let first_ns = spans().map(|(first_ns, _)| first_ns).min().unwrap_or(0);
+        let last_ns = spans().map(|(_, last_ns)| last_ns).max().unwrap_or(0);
         let from_ns = options.from_ns.unwrap_or(first_ns);
         if options.to_ns.is_some_and(|to_ns| to_ns <= from_ns) {
             return Err(PlotError::EmptyWindow { from_ns, to_ns: options.to_ns.unwrap_or(0) });
@@ -60,6 +63,11 @@ impl<'a> Scene<'a> {
     /// The flow whose data the figure shows.
     pub(super) fn flow(&self) -> &'a FlowStore {
         self.store.flow(self.options.direction)
+    }
+
+    /// The connections of the figure, its own first.
+    pub(super) fn stores(&self) -> impl Iterator<Item = &'a ConnectionStore> + use<'a> {
+        once(self.store).chain(self.options.others.iter().copied())
     }
 
     /// The curves of that flow, worked out when a figure first asks for them.

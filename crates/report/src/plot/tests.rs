@@ -16,8 +16,8 @@ use super::{Figure, Picture, PlotError, PlotOptions, draw, draw_requests};
 use crate::palette;
 
 /// A connection from lines of `time_us from point offset+len [ack N] [flags]`, `from` being `c` or
-/// `s`; `window` in place of a point is a send window, `returned` a read call that returned, `drop` a drop,
-/// `converted` and `taken`, with `since TIME_US`, the work of a program's layer before a write and behind a read.
+/// `s`; `window` in place of a point is a send window, `call` a call to write, `returned` a read call that
+/// returned, `drop` a drop, `converted` and `taken`, with `since TIME_US`, the work of a program's layer before a write and behind a read.
 fn trace(text: &str) -> ConnectionStore {
     let mut store = no_records();
     for line in text.split(" | ").filter(|line| !line.trim().is_empty()) {
@@ -43,8 +43,8 @@ fn trace(text: &str) -> ConnectionStore {
             flow.events.push(done.with_conversion(conversion));
             continue;
         }
-        if words[2] == "returned" {
-            let kind = Kind::ReadReturn;
+        if ["returned", "call"].contains(&words[2]) {
+            let kind = if words[2] == "call" { Kind::WriteCall } else { Kind::ReadReturn };
             flow.events.push(Record { at_ns, offset, len, kind, ..Record::default() });
             continue;
         }
@@ -214,6 +214,33 @@ fn four_queues_say_their_name_axis_and_most() {
         @"receive socket queue, points 7 to 8 | most 300 B | 0 | 5 | 10 | 15 | 20 | 25 | 30 | 35 | 40 | time (ms) | 0 | 100 | 200 | 300 | length (B)");
 }
 
+/// 1,000 bytes in one call, of which the buffer takes 400 at once and 600 when it has room.
+const ONE_CALL: &str =
+    "0 c call 0+1000 | 1 c 1 0+400 | 2 c 2 0+400 | 9 c 1 400+600 | 12 c 2 400+600";
+
+#[test]
+fn bytes_given_to_write_are_drawn_above_those_in_the_send_queue() {
+    let svg = drawn(Figure::QueueLength, &trace(ONE_CALL));
+    let panel = group(&svg, "send_queue");
+    assert_eq!(strokes(panel, "dashed place-send_queue"), 1);
+    assert!(texts(panel).contains(&"1,000") && texts(panel).contains(&"most 600 B"), "{panel}");
+    assert!(texts(&svg).contains(&"with what write() still holds"));
+    let without = drawn(Figure::QueueLength, &trace(STALLED));
+    assert!(!without.contains("write() still holds"), "no call has more than the queue");
+}
+
+#[test]
+fn a_wait_of_a_call_lasts_until_its_last_byte_has_left() {
+    let by_run = drawn(Figure::QueueDelay, &trace(ONE_CALL));
+    assert!(
+        texts(group(&by_run, "send_queue")).contains(&"2 runs; median 1.00 µs, longest 3.00 µs")
+    );
+    let options = PlotOptions { is_by_call: true, ..PlotOptions::default() };
+    let by_call = draw(Figure::QueueDelay, &trace(ONE_CALL), &options).unwrap();
+    let panel = group(&by_call, "send_queue");
+    assert!(texts(panel).contains(&"1 call; median 12.0 µs, longest 12.0 µs"), "{panel}");
+}
+
 #[test]
 fn a_wait_is_as_tall_as_it_was_long() {
     let svg = drawn(Figure::QueueDelay, &trace(STALLED));
@@ -274,6 +301,35 @@ fn the_ladder_has_an_arrow_for_each_segment_and_cuts_the_stall() {
     }
     assert_eq!(strokes(group(&svg, "time-sequence"), "fill data"), 3, "heads of data arrows");
     assert_eq!(strokes(group(&svg, "time-sequence"), "fill ack"), 1, "heads of pure ACKs");
+}
+
+#[test]
+fn the_segments_at_the_longest_wait_are_bold() {
+    let stalled = "0 c 1 0+105 | 0 c 4 0+10 | 1 s 4 0+10 ack 10 | 2 c 4 10+5 | 9000 s 4 10+0 ack 15 | \
+        9001 c 4 15+90 | 9002 s 4 10+0 ack 105";
+    let svg = drawn(Figure::TimeSequence, &trace(stalled));
+    let drawing = group(&svg, "time-sequence");
+    assert_eq!((strokes(drawing, "bold data"), strokes(drawing, "bold ack")), (2, 1));
+    assert!(drawing.contains("<text class=\"panel\" text-anchor=\"middle\""), "{drawing}");
+    let bold: Vec<&str> =
+        centred(drawing, Words::Panel).into_iter().map(|(_, _, words)| words).collect();
+    for label in ["10:15 (5 B), ack 0", "ack 15", "15:105 (90 B), ack 0"] {
+        assert!(bold.contains(&label), "{label} is not in {bold:?}");
+    }
+    assert!(svg.contains("bold: the segments at the longest wait"));
+}
+
+#[test]
+fn another_connection_of_the_two_hosts_is_drawn_among_the_segments() {
+    let mut port_mapper = trace("1 c 4 0+56 | 3 s 4 0+28");
+    port_mapper.connection.protocol = Protocol::Udp;
+    port_mapper.connection.server.set_port(111);
+    let options = PlotOptions { others: &[&port_mapper], ..PlotOptions::default() };
+    let svg = draw(Figure::TimeSequence, &trace("9 c 4 0+0 SYN"), &options).unwrap();
+    let words = texts(group(&svg, "time-sequence"));
+    let place = |label| words.iter().position(|word| *word == label).expect(label);
+    assert!(place("udp with port 111: 0:56 (56 B)") < place("udp with port 111: 0:28 (28 B)"));
+    assert!(place("0.000") < place("0.008"), "time counts from the first of all: {words:?}");
 }
 
 #[test]

@@ -232,9 +232,10 @@ fn draw_ladder(
         };
         let heights = (height(What::Departure(index)), height(What::Arrival(index)));
         if let Some(drawn) = draw_arrow(page, ends, arrow, heights, ladder.sees_arrivals) {
-            let width = Words::Label.width_px(&arrow.label) + 12.0;
+            let words = if arrow.is_bold { Words::Panel } else { Words::Label };
+            let width = words.width_px(&arrow.label) + 12.0;
             let place = free_place(drawn, width, &mut labelled);
-            page.label(place, &arrow.label);
+            page.words_on_ground(words, place, &arrow.label);
         }
     }
     draw_cut_words(page, ends, cuts, top);
@@ -307,6 +308,7 @@ fn draw_arrow(
         Carries::DataAgain => (Ink::Alarm, Stroke::Line),
         Carries::Nothing => (Ink::Ack, Stroke::Dashed),
     };
+    let stroke = if arrow.is_bold { Stroke::Bold } else { stroke };
     let drawn = match heights {
         (Some(from_y), Some(to_y)) => ((from_x, from_y), (to_x, to_y)),
         (Some(from_y), None) if !sees_arrivals => ((from_x, from_y), (to_x, from_y + 8.0)),
