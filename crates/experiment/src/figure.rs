@@ -8,8 +8,9 @@ use toml::Table;
 
 use super::case::Case;
 
-/// A figure as the experiment's file asks for it: `x` and `y` for a chart, `plot` for a trace, `phases`
-/// for the processes of a pipeline's stage, `protocol_times` for histograms.
+/// A figure as the experiment's file asks for it: `x` and `y` for a chart, `plot` for a trace, `overlay` for traces of
+/// several cases, `components` for times along a path, `phases` for the processes of a pipeline's stage,
+/// `protocol_times` for histograms.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Figure {
@@ -37,9 +38,26 @@ pub struct Figure {
     pub only: Table,
     /// Trace: the figure of `sockscope plot`, as `queue-length`.
     pub plot: Option<String>,
+    /// Chart: the axis of the results covers them, and need not begin at 0.
+    #[serde(default)]
+    pub y_over_data: bool,
+    /// Traces of all cases in one picture: `sequence` or `queue-length`.
+    pub overlay: Option<String>,
+    /// Times of the results in the order of the path: a bar for each, a panel for each case.
+    #[serde(default)]
+    pub components: Vec<String>,
+    /// Components: what the paper prints for each, in their unit, for each case; nan where it prints nothing.
+    #[serde(default)]
+    pub printed: Vec<Vec<f64>>,
+    /// Components and overlay: names of the cases, in their order.
+    #[serde(default)]
+    pub cases: Vec<String>,
     /// When each process of a pipeline's stage had work, of the first case.
     #[serde(default)]
     pub phases: bool,
+    /// Phases: the stages whose lengths stand below, of the trace of that case.
+    #[serde(default)]
+    pub queues: Vec<String>,
     /// How long the protocol took for a packet, by 50 us, of the first case: on the sending side from one
     /// packet of a burst to the next, on the receiving side from point 6 to point 7.
     #[serde(default)]
@@ -52,6 +70,12 @@ pub struct Figure {
     pub live_from_ms: Option<f64>,
     /// See `live_from_ms`.
     pub live_to_ms: Option<f64>,
+    /// Trace: all of it, with the other connections of the two hosts; for `time-sequence`.
+    #[serde(default)]
+    pub whole: bool,
+    /// Trace: a wait in the send queue is that of a call to write.
+    #[serde(default)]
+    pub by_call: bool,
     /// Trace: what the server sent, in place of what the client sent.
     #[serde(default)]
     pub from_server: bool,
@@ -84,17 +108,32 @@ impl Figure {
         if !is_file_name(&self.name) {
             return refuse("expected a name of letters, digits and `-`".to_owned());
         }
-        match (&self.plot, &self.x) {
-            (Some(_), None) if keeps_traces => {}
-            (Some(_), None) => {
-                return refuse("a plot needs `trace` among what is recorded".to_owned());
-            }
-            (None, Some(_)) if !self.y.is_empty() => {}
-            (None, None) if self.phases != self.protocol_times => {}
-            _ => {
-                let forms = "expected `plot`, `phases`, `protocol_times`, or `x` and `y`";
-                return refuse(forms.to_owned());
-            }
+        let forms = [
+            self.plot.is_some(),
+            self.overlay.is_some(),
+            self.x.is_some() && !self.y.is_empty(),
+            !self.components.is_empty(),
+            self.phases,
+            self.protocol_times,
+        ];
+        let has_one = forms.iter().filter(|is_asked| **is_asked).count() == 1;
+        if !has_one || self.x.is_some() == self.y.is_empty() {
+            let forms = "expected one of `plot`, `overlay`, `components`, `phases`, `protocol_times`, `x` and `y`";
+            return refuse(forms.to_owned());
+        }
+        let needs_trace = self.plot.is_some() || self.overlay.is_some() || !self.queues.is_empty();
+        if needs_trace && !keeps_traces {
+            return refuse("a plot needs `trace` among what is recorded".to_owned());
+        }
+        let shown = cases.iter().filter(|case| self.shows(case)).count();
+        if ![0, shown].contains(&self.cases.len()) {
+            return refuse(format!("`cases` has {} names, for {shown} cases", self.cases.len()));
+        }
+        let is_whole = |row: &Vec<f64>| row.len() == self.components.len();
+        if self.printed.len() > shown || !self.printed.iter().all(is_whole) {
+            return refuse(
+                "`printed` has a list for each case, a number for each component".to_owned(),
+            );
         }
         let parameters = self.x.iter().chain(self.series.iter().flatten()).chain(self.only.keys());
         for name in parameters {
@@ -132,7 +171,15 @@ mod tests {
         let chart = "name = \"figure-9\"\nx = \"socket_buffer_bytes\"\ny = [\"wait_us\"]";
         assert_eq!(problem(chart), None);
         for (from, to, words) in [
-            ("x = \"socket_buffer_bytes\"", "", "`protocol_times`, or `x` and `y`"),
+            ("x = \"socket_buffer_bytes\"", "", "`protocol_times`, `x` and `y`"),
+            ("y =", "phases = true\ny =", "expected one of `plot`"),
+            (chart, "name = \"f\"\noverlay = \"sequence\"", "needs `trace`"),
+            (
+                chart,
+                "name = \"f\"\ncomponents = [\"a_us\", \"b_us\"]\nprinted = [[1, 2], [3]]",
+                "a number for each component",
+            ),
+            (chart, "name = \"f\"\ncomponents = [\"a_us\"]\ncases = [\"one\"]", "has 1 names, for"),
             ("socket_buffer", "pocket_buffer", "no case has a parameter `pocket_buffer_bytes`"),
             ("figure-9", "../x", "expected a name of letters"),
             ("x = \"socket_buffer_bytes\"", "plot = \"queue-length\"", "needs `trace`"),

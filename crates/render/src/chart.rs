@@ -18,6 +18,8 @@ const MARK_RADIUS_PX: f64 = 4.0;
 const INSET_PX: f64 = 8.0;
 /// Of the range of an axis: where data begins nearer to zero than this, the axis begins there.
 const ZERO_SHARE: f64 = 0.35;
+/// Room above and below the data on an axis that does not begin at zero, of their range.
+const RANGE_MARGIN: f64 = 0.08;
 
 /// A chart with the text around it.
 #[derive(Debug, Clone, PartialEq)]
@@ -56,12 +58,19 @@ pub struct ChartAxis {
     pub quantity: Quantity,
     /// Spread of values over it.
     pub spread: Spread,
+    /// Whether a linear y axis begins at zero, so that heights can be compared by eye.
+    pub is_from_zero: bool,
 }
 
 impl ChartAxis {
-    /// An axis of this name.
+    /// An axis of this name, from zero on.
     pub fn new(name: impl Into<String>, quantity: Quantity, spread: Spread) -> Self {
-        Self { name: name.into(), quantity, spread }
+        Self { name: name.into(), quantity, spread, is_from_zero: true }
+    }
+
+    /// The same over the range of the data, where small differences are the subject.
+    pub fn over_data(self) -> Self {
+        Self { is_from_zero: false, ..self }
     }
 }
 
@@ -99,6 +108,8 @@ pub enum Join {
     Step,
     /// No line.
     Points,
+    /// Level until the next one, filled down to the axis: the bins of a histogram.
+    Bars,
 }
 
 /// Ink, dash and marker of one series.
@@ -273,11 +284,15 @@ fn y_axis(axis: &ChartAxis, (low, high): (f64, f64), area: Rect, ticks: usize) -
     let px = (area.bottom(), area.y);
     match axis.spread {
         // Lengths from zero can be compared by eye.
-        Spread::Linear | Spread::Places if low >= 0.0 => {
+        Spread::Linear | Spread::Places if low >= 0.0 && axis.is_from_zero => {
             Axis::from_zero(&axis.name, axis.quantity, high, px, ticks)
         }
         Spread::Linear | Spread::Places => {
-            Axis::linear(&axis.name, axis.quantity, (low, high), px, ticks)
+            // Points do not lie on the edge.
+            let margin = (high - low) * RANGE_MARGIN;
+            let floor = if low >= 0.0 { 0.0 } else { f64::NEG_INFINITY };
+            let ends = ((low - margin).max(floor), high + margin);
+            Axis::linear(&axis.name, axis.quantity, ends, px, ticks)
         }
         Spread::Log => {
             let (low, high) = whole_powers((low, high), 10.0);
@@ -317,7 +332,7 @@ fn draw_series(
                     line.across_to(x);
                     line.down_to(y);
                 }
-                Join::Points => {}
+                Join::Points | Join::Bars => {}
             }
         }
     }
@@ -325,10 +340,29 @@ fn draw_series(
         let whole = points.iter().filter(|point| is_whole(point));
         whole.for_each(|point| look.shape.put(&mut marks, place(*point), MARK_RADIUS_PX));
     }
-    if join != Join::Points {
+    if join == Join::Bars {
+        page.svg.path(&look.ink.drawn(Stroke::Fill), &bins(panel, points));
+    } else if join != Join::Points {
         page.svg.path(&look.ink.drawn(look.stroke), &line);
     }
     page.svg.path(&look.ink.drawn(look.shape.stroke()), &marks);
+}
+
+/// A bar from each point to the next, down to the axis; a gap between neighbours keeps them apart.
+fn bins(panel: &Panel, points: &[(f64, f64)]) -> Path {
+    let (mut path, bottom) = (Path::default(), panel.area.bottom());
+    for pair in points.windows(2).filter(|pair| pair[0].1 > 0.0) {
+        let [left, right] = [0, 1].map(|index| panel.x.scale.px(pair[index].0));
+        let right = if right - left > 4.0 { right - 1.0 } else { right };
+        // A bin with anything in it must be seen.
+        let top = panel.y.scale.px(pair[0].1).min(bottom - 1.0);
+        path.move_to((left, bottom));
+        path.down_to(top);
+        path.across_to(right);
+        path.down_to(bottom);
+        path.close();
+    }
+    path
 }
 
 #[cfg(test)]
@@ -378,6 +412,37 @@ mod tests {
         }
         assert!(svg.contains(">throughput (Mbit/s)<"), "{svg}");
         assert!(svg.contains(">size (KiB)<"), "{svg}");
+    }
+
+    #[test]
+    fn an_axis_over_the_data_shows_small_differences() {
+        let points = [(1.0, 1000.0), (2.0, 1010.0)];
+        let mut small = chart(&points, Spread::Linear);
+        let heights = |chart: &Chart| {
+            let svg = draw_chart(chart, 800, 600).unwrap();
+            let line = drawn(&svg, "one")[0].to_owned();
+            let (first, second) = line.split_once('L').unwrap();
+            let y = |point: &str| {
+                let y = point.rsplit(' ').next().unwrap().trim_end_matches("\"/>");
+                y.parse::<f64>().unwrap()
+            };
+            y(first) - y(second)
+        };
+        let from_zero = heights(&small);
+        small.panels[0].y = small.panels[0].y.clone().over_data();
+        assert!(heights(&small) > 20.0 * from_zero, "{} {from_zero}", heights(&small));
+    }
+
+    #[test]
+    fn bins_are_filled_down_to_the_axis_where_they_hold_anything() {
+        let mut histogram =
+            chart(&[(0.0, 0.0), (1.0, 5.0), (2.0, 3.0), (3.0, 0.0)], Spread::Linear);
+        histogram.panels[0].series.truncate(1);
+        histogram.panels[0].series[0].join = Join::Bars;
+        let svg = draw_chart(&histogram, 800, 600).unwrap();
+        let [bars] = drawn(&svg, "one")[..] else { panic!("{svg}") };
+        assert!(bars.starts_with("<path class=\"fill data\""), "{bars}");
+        assert_eq!((bars.matches('M').count(), bars.matches('Z').count()), (2, 2), "{bars}");
     }
 
     #[test]

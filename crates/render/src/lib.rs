@@ -7,6 +7,7 @@
 
 pub mod chart;
 pub mod columns;
+pub mod components;
 pub mod histogram;
 pub mod number;
 pub mod page;
@@ -15,5 +16,6 @@ pub mod size;
 pub mod style;
 pub mod svg;
 pub mod theme;
+pub mod timeline;
 pub mod units;
 pub mod wall_clock;

@@ -148,6 +148,11 @@ impl Page {
         self.left = WIDE_LEFT_PX;
     }
 
+    /// Leaves so much room for names at the ticks of y axes.
+    pub fn leave_room(&mut self, px: f64) {
+        self.left = px;
+    }
+
     /// Areas of panels one above the other, of these relative heights, that share an x axis
     /// (`is_shared`) or have each their own.
     pub fn stack(&self, heights: &[f64], is_shared: bool) -> Vec<Rect> {

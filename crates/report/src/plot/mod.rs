@@ -15,6 +15,7 @@ mod layers;
 mod ledger;
 mod marks;
 mod options;
+mod overlay;
 mod packet_trace;
 mod protocol_delay;
 mod queue_delay;
@@ -32,6 +33,7 @@ mod tests;
 use sockscope_analysis::ConnectionStore;
 
 pub use options::{Figure, Picture, PlotError, PlotOptions};
+pub use overlay::{Overlay, Run, overlay};
 pub use requests::draw_requests;
 use scene::Scene;
 

@@ -170,7 +170,7 @@ pub enum PlotError {
 }
 
 impl PlotError {
-    fn unknown<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Self {
+    pub(super) fn unknown<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Self {
         Self::UnknownFigure { name: name.to_owned(), known: known.collect::<Vec<_>>().join(", ") }
     }
 }

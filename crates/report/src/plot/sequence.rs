@@ -67,7 +67,7 @@ pub(super) fn draw(scene: &Scene<'_>) -> String {
 }
 
 /// The flow's segments at point 2, or at the next point that was seen.
-fn segments<'a>(scene: &Scene<'a>) -> (Point, &'a [Passage]) {
+pub(super) fn segments<'a>(scene: &Scene<'a>) -> (Point, &'a [Passage]) {
     let points = &Point::ALL[Point::SendDequeue.index()..Point::ReceiveDequeue.index()];
     let seen = points.iter().find(|point| !scene.flow().at(**point).is_empty());
     let point = seen.copied().unwrap_or(Point::SendDequeue);

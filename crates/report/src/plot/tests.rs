@@ -18,7 +18,7 @@ use crate::palette;
 /// A connection from lines of `time_us from point offset+len [ack N] [flags]`, `from` being `c` or
 /// `s`; `window` in place of a point is a send window, `call` a call to write, `returned` a read call that
 /// returned, `drop` a drop, `converted` and `taken`, with `since TIME_US`, the work of a program's layer before a write and behind a read.
-fn trace(text: &str) -> ConnectionStore {
+pub(super) fn trace(text: &str) -> ConnectionStore {
     let mut store = no_records();
     for line in text.split(" | ").filter(|line| !line.trim().is_empty()) {
         let words: Vec<&str> = line.split_whitespace().collect();
