@@ -1,6 +1,5 @@
 //! `sockscope lab`: experiments of classic papers on the model, and their claims checked.
 
-use std::fmt::Display;
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -9,32 +8,26 @@ use std::time::{Duration, Instant};
 use sockscope_claims::Verdict;
 use sockscope_experiment::{Case, Experiment, builtin, builtin_by_id, one_value_each, result};
 use sockscope_lab::comparison::{Comparison, write_comparison, write_comparison_json};
-use sockscope_lab::figure::On;
 use sockscope_lab::{bundle, figure, run};
 use sockscope_live::conditions::Rule;
 use sockscope_live::{integrated, kernel, protocols};
 use sockscope_program::failure::Failure;
-use sockscope_program::loaded::Loaded;
 use sockscope_program::machine;
 use sockscope_program::outcome::Outcome;
 use sockscope_program::output::write_to;
 use sockscope_program::recorded::complete;
-use sockscope_record::FlowId;
 use sockscope_render::chart::{Chart, draw_chart};
-use sockscope_render::svg;
-use sockscope_report::plot::{PlotOptions, draw};
 use sockscope_trace::Meta;
 
 use crate::args::{
     CheckFormat, CompareFormat, Lab, LabCheck, LabCommand, LabCompare, LabFormat, LabOn, LabRun,
 };
 use crate::experiment_ids::{LIVE, failure};
+use crate::figures::{self, FIGURE_PX, write_figure};
 use crate::{host, link, pattern, png, profile, work};
 
 /// Time between two lines of progress on a terminal.
 const PROGRESS_EVERY: Duration = Duration::from_millis(100);
-/// Width and height of a chart, pixels.
-const FIGURE_PX: (u32, u32) = (960, 640);
 /// Height of what stands around the panels of a chart of several, and of each panel.
 const CHART_HEAD_PX: u32 = 160;
 const PANEL_PX: u32 = 340;
@@ -131,12 +124,7 @@ fn run_on_kernel(arguments: &LabRun) -> Result<(), Failure> {
     let results = on_kernel(&experiment, wish, &|_| true, &mut case_begins)?;
     if let Some(folder) = output {
         keep_results(folder, &results)?;
-        for (case, path) in bundles(&results) {
-            stderr!("sockscope: trace bundle {}", path.display());
-            for (figure, svg) in trace_figures(&results.experiment, case, path, On::Kernel)? {
-                write_figure(&figure_path(path, &figure), Ok::<_, &str>(svg))?;
-            }
-        }
+        figures::keep_traces(folder, &results, bundles(&results))?;
         stderr!("sockscope: results in {}", folder.display());
     }
     show(&results, [result::write_json, result::write_csv, result::write_text], arguments.format)
@@ -191,7 +179,7 @@ fn on_kernel(
 }
 
 /// The trace bundles that a run on this kernel kept.
-fn bundles(results: &result::RunResult) -> &[(Case, PathBuf)] {
+pub(crate) fn bundles(results: &result::RunResult) -> &[(Case, PathBuf)] {
     results.kernel.as_ref().map_or(&[], |kernel| &kernel.bundles)
 }
 
@@ -225,46 +213,15 @@ fn compare(arguments: &LabCompare) -> Result<(), Failure> {
             let path = folder.join(format!("{id}-compared.{ending}"));
             write_to(&path, |out| write(&compared, out))?;
         }
-        for (name, chart) in compared.charts().map_err(Failure::new)? {
+        for (name, drawing) in compared.charts().map_err(Failure::new)? {
             let path = folder.join(format!("{id}-compared-{name}.svg"));
-            let height = CHART_HEAD_PX + PANEL_PX * u32::try_from(chart.panels.len()).unwrap_or(1);
-            write_figure(&path, draw_chart(&chart, FIGURE_PX.0, height))?;
+            let height = CHART_HEAD_PX + PANEL_PX * u32::try_from(drawing.panels()).unwrap_or(1);
+            write_figure(&path, drawing.draw(FIGURE_PX.0, height))?;
         }
-        compare_traces(folder, &experiment, &compared)?;
+        figures::compare_traces(folder, &compared)?;
     }
     let (_, write) = forms[usize::from(matches!(arguments.format, CompareFormat::Json))];
     write_to(Path::new("-"), |out| write(&compared, out))
-}
-
-/// Draws the figures of traces, the model's above those of this kernel. The bundles are in folders of their own.
-fn compare_traces(
-    folder: &Path,
-    experiment: &Experiment,
-    compared: &Comparison,
-) -> Result<(), Failure> {
-    let today = bundles(&compared.kernel);
-    if today.is_empty() {
-        return Ok(());
-    }
-    let of_model = bundle::write_bundles(experiment, &folder.join("model"));
-    let of_model = of_model.map_err(|error| failure(&error))?;
-    for (case, path) in today {
-        let lower = trace_figures(&compared.kernel.experiment, case, path, On::Kernel)?;
-        let Some(then) = compared.then(case).next() else { continue };
-        let Some((case, bundle)) = of_model.iter().find(|(case, _)| *case == then.case) else {
-            continue;
-        };
-        let upper = trace_figures(experiment, case, bundle, On::Model)?;
-        for (name, model) in upper {
-            let Some((_, kernel)) = lower.iter().find(|(other, _)| *other == name) else {
-                continue;
-            };
-            let both = svg::stacked(&[&model, kernel]).ok_or("no figures");
-            let stem = bundle.file_stem().unwrap_or_default().to_string_lossy();
-            write_figure(&folder.join(format!("{stem}-compared-{name}.svg")), both)?;
-        }
-    }
-    Ok(())
 }
 
 fn run_protocols(arguments: &LabRun) -> Result<(), Failure> {
@@ -374,14 +331,8 @@ fn keep(
     results: &result::RunResult,
 ) -> Result<(), Failure> {
     keep_results(folder, results)?;
-    for (case, path) in
-        bundle::write_bundles(experiment, folder).map_err(|error| failure(&error))?
-    {
-        stderr!("sockscope: trace bundle {}", path.display());
-        for (figure, svg) in trace_figures(experiment, &case, &path, On::Model)? {
-            write_figure(&figure_path(&path, &figure), Ok::<_, &str>(svg))?;
-        }
-    }
+    let bundles = bundle::write_bundles(experiment, folder).map_err(|error| failure(&error))?;
+    figures::keep_traces(folder, results, &bundles)?;
     stderr!("sockscope: results in {}", folder.display());
     Ok(())
 }
@@ -391,70 +342,10 @@ fn keep_results(folder: &Path, results: &result::RunResult) -> Result<(), Failur
     let id = &results.experiment.id;
     let forms = [result::write_json, result::write_csv, result::write_text];
     keep_forms(folder, id, results, forms)?;
-    for (name, chart) in figure::charts(results).map_err(Failure::new)? {
+    for (name, drawing) in figure::charts(results).map_err(Failure::new)? {
         let path = folder.join(format!("{id}-{name}.svg"));
-        write_figure(&path, draw_chart(&chart, FIGURE_PX.0, FIGURE_PX.1))?;
+        write_figure(&path, drawing.draw(FIGURE_PX.0, FIGURE_PX.1))?;
     }
-    Ok(())
-}
-
-/// Where a figure of a bundle is written: next to it.
-fn figure_path(bundle: &Path, figure: &str) -> PathBuf {
-    let name = bundle.file_stem().unwrap_or_default().to_string_lossy();
-    bundle.with_file_name(format!("{name}-{figure}.svg"))
-}
-
-/// The figures that the experiment wants of the trace of `case`, by their names.
-fn trace_figures(
-    experiment: &Experiment,
-    case: &Case,
-    bundle: &Path,
-    on: On,
-) -> Result<Vec<(String, String)>, Failure> {
-    let wanted = figure::plots(experiment, case);
-    if wanted.is_empty() {
-        return Ok(Vec::new());
-    }
-    let stores = Loaded::read(bundle)?.into_stores();
-    let flow = stores.largest_flow();
-    let store = stores
-        .connections
-        .iter()
-        .find(|store| Some(store.connection.id) == flow.map(FlowId::connection));
-    let (Some(flow), Some(store)) = (flow, store) else {
-        return Err(Failure::new(format!("{}: no flow to draw", bundle.display())));
-    };
-    let start_ns = store.first_ns().unwrap_or(0);
-    let at = |ms: Option<f64>| ms.map(|ms| start_ns.saturating_add((ms * 1e6) as u64));
-    let mut drawn = Vec::new();
-    for (figure, plot) in wanted {
-        let shown = if figure.from_server { flow.reverse() } else { flow };
-        let about = figure::about(figure, experiment, case, on);
-        let options = PlotOptions {
-            title: Some(&figure.title),
-            about: Some(&about),
-            notes: figure.note.as_slice(),
-            direction: shown.direction(),
-            from_ns: at(figure.from_ms),
-            to_ns: at(figure.to_ms),
-            losses: &stores.losses_of(shown.connection()),
-            drop_reasons: &stores.drop_reasons,
-            ..PlotOptions::default()
-        };
-        let svg = draw(plot, store, &options).map_err(|error| {
-            let (name, of) = (&figure.name, bundle.display());
-            Failure::new(format!("cannot draw {name} of {of}: {error}"))
-        })?;
-        drawn.push((figure.name.clone(), svg));
-    }
-    Ok(drawn)
-}
-
-fn write_figure(path: &Path, svg: Result<String, impl Display>) -> Result<(), Failure> {
-    let svg =
-        svg.map_err(|error| Failure::new(format!("cannot draw {}: {error}", path.display())))?;
-    write_to(path, |out| out.write_all(svg.as_bytes()))?;
-    stderr!("sockscope: figure {}", path.display());
     Ok(())
 }
 

@@ -12,6 +12,7 @@ extern crate sockscope_program;
 
 mod args;
 mod experiment_ids;
+mod figures;
 mod host;
 mod lab;
 mod link;

@@ -7,8 +7,9 @@ use sockscope_experiment::papers::Claims;
 use sockscope_experiment::result::{CaseResult, RunResult, wrapped, write_json, write_tables};
 use sockscope_experiment::{Case, Error, word};
 use sockscope_render::chart::Chart;
+use sockscope_render::components::Components;
 
-use crate::figure::{charts, in_words};
+use crate::figure::{Drawing, charts, in_words};
 
 /// Numbers that are compared where the experiment has no figure of them.
 const NUMBERS: [&str; 4] = ["throughput_bits_per_s", "call_ns.mean", "segments", "acks"];
@@ -33,12 +34,12 @@ impl Comparison {
     /// # Errors
     ///
     /// When a figure cannot be drawn from its results.
-    pub fn charts(&self) -> Result<Vec<(String, Chart)>, String> {
+    pub fn charts(&self) -> Result<Vec<(String, Drawing)>, String> {
         let today = charts(&self.kernel)?;
         let then = charts(&self.model)?.into_iter();
         let both = then.filter_map(|(name, model)| {
             let (_, kernel) = today.iter().find(|(other, _)| *other == name)?;
-            Some((name, both(model, kernel.clone())))
+            Some((name, both(model, kernel.clone())?))
         });
         Ok(both.collect())
     }
@@ -76,35 +77,64 @@ impl Comparison {
     }
 }
 
-/// Panels of both, one chart.
-fn both(model: Chart, mut kernel: Chart) -> Chart {
+/// Panels of both in one drawing; `None` where they are of two kinds.
+fn both(model: Drawing, kernel: Drawing) -> Option<Drawing> {
+    match (model, kernel) {
+        (Drawing::Chart(model), Drawing::Chart(kernel)) => {
+            Some(Drawing::Chart(both_charts(model, kernel)))
+        }
+        (Drawing::Components(model), Drawing::Components(kernel)) => {
+            Some(Drawing::Components(both_components(model, kernel)))
+        }
+        _ => None,
+    }
+}
+
+fn both_charts(model: Chart, mut kernel: Chart) -> Chart {
     // Without the parameters of the model alone a line may have no name. A single line needs none.
     if model.panels.iter().any(|panel| panel.series.len() > 1) {
         let series = kernel.panels.iter_mut().flat_map(|panel| &mut panel.series);
         series.filter(|one| one.name.is_empty()).for_each(|one| one.name = KERNEL.to_owned());
     }
     let titled = |chart: Chart, on: &str| {
-        chart
-            .panels
-            .into_iter()
-            .map(move |mut panel| {
-                panel.title = if panel.title.is_empty() {
-                    on.to_owned()
-                } else {
-                    format!("{on}: {}", panel.title)
-                };
-                panel
-            })
-            .collect::<Vec<_>>()
+        let panels = chart.panels.into_iter().map(|mut panel| {
+            panel.title = title(on, &panel.title);
+            panel
+        });
+        panels.collect::<Vec<_>>()
     };
-    let facts = kernel.facts.split_once("; ").map_or(kernel.facts.as_str(), |(_, rest)| rest);
     Chart {
         title: model.title.clone(),
         subtitle: format!("above: {}; below: {}", model.subtitle, kernel.subtitle),
         notes: model.notes.clone(),
-        facts: format!("{}; below {facts}", model.facts),
+        facts: facts(&model.facts, &kernel.facts),
         panels: [titled(model, "Model"), titled(kernel, "This kernel")].concat(),
     }
+}
+
+fn both_components(model: Components, kernel: Components) -> Components {
+    let titled = |components: Components, on: &str| {
+        let panels = components.panels.into_iter().map(|mut panel| {
+            panel.title = title(on, &panel.title);
+            panel
+        });
+        panels.collect::<Vec<_>>()
+    };
+    Components {
+        title: model.title.clone(),
+        subtitle: format!("above: {}; below: {}", model.subtitle, kernel.subtitle),
+        notes: model.notes.clone(),
+        facts: facts(&model.facts, &kernel.facts),
+        panels: [titled(model, "Model"), titled(kernel, "This kernel")].concat(),
+    }
+}
+
+fn title(on: &str, of_panel: &str) -> String {
+    if of_panel.is_empty() { on.to_owned() } else { format!("{on}: {of_panel}") }
+}
+
+fn facts(model: &str, kernel: &str) -> String {
+    format!("{model}; below {}", kernel.split_once("; ").map_or(kernel, |(_, rest)| rest))
 }
 
 fn value(result: &RunResult, case: &CaseResult, name: &str) -> Option<f64> {
@@ -326,24 +356,37 @@ mod tests {
     fn a_figure_has_the_model_above_the_kernel() {
         let charts = comparison().charts().unwrap();
         let titles: Vec<&str> =
-            charts[0].1.panels.iter().map(|panel| panel.title.as_str()).collect();
+            chart(&charts[0].1).panels.iter().map(|panel| panel.title.as_str()).collect();
         assert_eq!((charts[0].0.as_str(), titles), ("figure-1", vec!["Model", "This kernel"]));
     }
 
+    fn chart(drawing: &Drawing) -> &Chart {
+        let Drawing::Chart(chart) = drawing else { panic!("{drawing:?}") };
+        chart
+    }
+
     #[test]
-    fn a_figure_of_phases_is_drawn_of_a_kernel_that_has_some() {
-        let mut experiment = builtin_by_id("si-4c").unwrap();
-        experiment.set_all(&["depth=1", "scheduler=decay"]).unwrap();
-        let drawn = |phases: Vec<Phase>| {
+    fn components_of_both_stand_in_one_drawing() {
+        let mut experiment = builtin_by_id("si-2b").unwrap();
+        let names = experiment.figures[0].components.clone();
+        let measures: Vec<_> =
+            ["send_socket_us", "ip_queue_us"].map(|name| Measure::new(name, 5.0)).to_vec();
+        let result = |kernel: Option<OnKernel>, measures: Vec<Measure>, experiment: Experiment| {
+            let measured = Measurement { measures, ..Measurement::default() };
             let case = experiment.cases().unwrap().remove(0);
-            let measured = Measurement { phases, ..Measurement::default() };
-            let kernel = comparison().kernel.kernel;
-            let cases = vec![CaseResult { case, measured }];
-            let drawn = charts(&RunResult { experiment: experiment.clone(), cases, kernel });
-            drawn.unwrap().iter().any(|(name, _)| name == "figure-18")
+            RunResult { cases: vec![CaseResult { case, measured }], experiment, kernel }
         };
-        let phase = Phase { process: "compute", from_ns: 1_000_000_000, to_ns: 1_100_000_000 };
-        assert!(drawn(vec![phase]) && !drawn(Vec::new()));
+        let kernel = result(comparison().kernel.kernel, measures.clone(), experiment.clone());
+        experiment.figures[0].components = vec!["send_socket_us".to_owned()];
+        experiment.figures[0].printed.clear();
+        let both = Comparison { model: result(None, measures, experiment), kernel };
+        let charts = both.charts().unwrap();
+        let Drawing::Components(drawn) = &charts[0].1 else { panic!() };
+        let [model, kernel] = &drawn.panels[..] else { panic!() };
+        assert!(model.title.starts_with("Model: ") && kernel.title.starts_with("This kernel: "));
+        // A kernel has no number for some, which are unknown there.
+        let known = kernel.rows.iter().filter(|row| row.value_ns.is_some()).count();
+        assert_eq!((kernel.rows.len(), known), (names.len(), 2));
     }
 
     #[test]
@@ -354,14 +397,14 @@ mod tests {
         let times = PacketTimes { sending_us: vec![3.0], receiving_us: vec![7.2, 7.4] };
         both.kernel.cases[0].measured.packet_times = times;
         let drawn = charts(&both.kernel).unwrap();
-        let receiving = &drawn[0].1.panels[1].series[0].points;
+        let receiving = &chart(&drawn[0].1).panels[1].series[0].points;
         assert_eq!((drawn[0].0.as_str(), receiving[14]), ("figure-14", (7_000.0, 2.0)));
     }
 
     #[test]
     fn a_line_without_a_name_is_of_the_kernel_where_there_are_several() {
-        let chart = |names: &[&str]| {
-            let (_, mut chart) = comparison().charts().unwrap().remove(0);
+        let named = |names: &[&str]| {
+            let mut chart = chart(&comparison().charts().unwrap()[0].1).clone();
             chart.panels.truncate(1);
             let line = chart.panels[0].series[0].clone();
             let named =
@@ -369,8 +412,9 @@ mod tests {
             chart.panels[0].series = named.collect();
             chart
         };
-        let name =
-            |model: &[&str]| both(chart(model), chart(&[""])).panels[1].series[0].name.clone();
+        let name = |model: &[&str]| {
+            both_charts(named(model), named(&[""])).panels[1].series[0].name.clone()
+        };
         assert_eq!((name(&["a", "b"]).as_str(), name(&[""]).as_str()), ("this kernel", ""));
     }
 

@@ -3,20 +3,28 @@
 //! A chart sets numbers of the results over a parameter, a line for each combination of the other
 //! parameters. The unit of both is read from the end of their name.
 
+mod components;
 mod gaps;
 mod measured;
+mod overlays;
 mod phases;
+mod words;
 
 use std::str::FromStr;
 
 use sockscope_experiment::result::RunResult;
 use sockscope_experiment::{Case, Error, Experiment, Figure, Scale, word};
-use sockscope_render::chart::{Chart, ChartAxis, ChartPanel, Join, Series, Spread};
-use sockscope_report::plot::Figure as Plot;
+use sockscope_render::chart::{Chart, ChartAxis, ChartPanel, Join, Series, Spread, draw_chart};
+use sockscope_render::components::{Components, draw_components};
+use sockscope_render::size::SizeError;
+use sockscope_report::plot::{Figure as Plot, Overlay};
 use toml::Value;
 
 use self::measured::Measured;
 use crate::model::without_path;
+
+pub use overlays::{Traced, overlaid};
+pub use phases::{activity, case_of};
 
 /// Refuses an experiment whose figures name a plot that does not exist; `file` is named in the message.
 ///
@@ -25,7 +33,9 @@ use crate::model::without_path;
 /// For the first such figure in the order of the file.
 pub fn check_plots(file: &str, experiment: &Experiment) -> Result<(), Error> {
     for figure in &experiment.figures {
-        if let Some(Err(error)) = figure.plot.as_deref().map(Plot::from_str) {
+        let plot = figure.plot.as_deref().map(Plot::from_str).and_then(Result::err);
+        let overlay = figure.overlay.as_deref().map(Overlay::from_str).and_then(Result::err);
+        if let Some(error) = plot.or(overlay) {
             let problem = format!("figure `{}`: {error}", figure.name);
             return Err(Error::file(file, problem));
         }
@@ -56,12 +66,71 @@ pub enum On {
 }
 
 impl On {
+    /// Of these results.
+    pub fn of(result: &RunResult) -> Self {
+        if result.kernel.is_some() { Self::Kernel } else { Self::Model }
+    }
+
     fn words(self) -> &'static str {
         match self {
             Self::Model => "model",
             Self::Kernel => "this kernel",
         }
     }
+}
+
+/// A figure of results, to be drawn.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Drawing {
+    /// Lines over a parameter.
+    Chart(Chart),
+    /// Times along a path.
+    Components(Components),
+}
+
+impl Drawing {
+    /// How many panels it has.
+    pub fn panels(&self) -> usize {
+        match self {
+            Self::Chart(chart) => chart.panels.len(),
+            Self::Components(components) => components.panels.len(),
+        }
+    }
+
+    /// As an SVG document.
+    ///
+    /// # Errors
+    ///
+    /// When the width or the height is none that a figure can have.
+    pub fn draw(&self, width: u32, height: u32) -> Result<String, SizeError> {
+        in_kilobytes(|note| match self {
+            Self::Chart(chart) => {
+                let mut chart = chart.clone();
+                chart.notes.extend(note.map(str::to_owned));
+                draw_chart(&chart, width, height)
+            }
+            Self::Components(components) => {
+                let mut components = components.clone();
+                components.notes.extend(note.map(str::to_owned));
+                draw_components(&components, width, height)
+            }
+        })
+    }
+}
+
+/// A drawing with the units of the papers, which write KB for 1,024 bytes. `draw` takes the note that says so, where the
+/// drawing has the unit.
+///
+/// # Errors
+///
+/// Those of `draw`.
+pub fn in_kilobytes<E>(draw: impl Fn(Option<&str>) -> Result<String, E>) -> Result<String, E> {
+    let svg = draw(None)?;
+    if !["KiB", "MiB"].iter().any(|unit| svg.contains(unit)) {
+        return Ok(svg);
+    }
+    let svg = draw(Some("KB: 1,024 bytes, as in the papers"))?;
+    Ok(svg.replace("KiB", "KB").replace("MiB", "MB"))
 }
 
 /// A number of results in words, in a unit that suits it.
@@ -72,7 +141,8 @@ pub fn in_words(name: &str, value: f64) -> String {
 
 /// The notes under a chart: the figure's own note, then those of the experiment.
 fn notes(figure: &Figure, experiment: &Experiment) -> Vec<String> {
-    figure.note.iter().chain(&experiment.notes).cloned().collect()
+    let axis = figure.y_over_data.then(|| "the y axis does not begin at 0".to_owned());
+    figure.note.iter().chain(&experiment.notes).cloned().chain(axis).collect()
 }
 
 /// `Figure 11` where the name begins so, else where the paper has the experiment's results.
@@ -92,9 +162,9 @@ fn place(figure: &Figure, experiment: &Experiment) -> String {
 /// # Errors
 ///
 /// When a figure wants a number that the results do not have; the error lists the known ones.
-pub fn charts(result: &RunResult) -> Result<Vec<(String, Chart)>, String> {
+pub fn charts(result: &RunResult) -> Result<Vec<(String, Drawing)>, String> {
     let is_there = |figure: &&Figure| {
-        (figure.x.is_some() || figure.phases || figure.protocol_times)
+        (figure.x.is_some() || !figure.components.is_empty() || figure.protocol_times)
             && result.cases.iter().any(|case| figure.shows(&case.case))
     };
     let figures = result.experiment.figures.iter().filter(is_there);
@@ -102,7 +172,7 @@ pub fn charts(result: &RunResult) -> Result<Vec<(String, Chart)>, String> {
         Some(_) => of_kernel(figure, result),
         None => Some(figure.clone()),
     });
-    figures.map(|figure| Ok((figure.name.clone(), chart(&figure, result)?))).collect()
+    figures.map(|figure| Ok((figure.name.clone(), drawing(&figure, result)?))).collect()
 }
 
 /// A figure with the numbers that a run on a kernel has; `None` where it has none of them.
@@ -111,49 +181,50 @@ fn of_kernel(figure: &Figure, result: &RunResult) -> Option<Figure> {
     let numbers = first.measured.numbers(&result.experiment);
     let mut rest = figure.clone();
     rest.y.retain(|name| numbers.iter().any(|(other, _)| other == name));
-    let has_phases = figure.phases && !first.measured.phases.is_empty();
+    let has_components =
+        figure.components.iter().any(|name| numbers.iter().any(|(other, _)| other == name));
     let has_times = figure.protocol_times && !first.measured.packet_times.receiving_us.is_empty();
     // A parameter of the model alone has no value there.
     let has_x = |x: &str| result.cases.iter().any(|case| case.case.value(x).is_some());
     let has_curves = figure.x.as_deref().is_some_and(has_x) && !rest.y.is_empty();
-    (has_phases || has_times || has_curves).then_some(rest)
+    (has_components || has_times || has_curves).then_some(rest)
 }
 
-fn chart(figure: &Figure, result: &RunResult) -> Result<Chart, String> {
+fn drawing(figure: &Figure, result: &RunResult) -> Result<Drawing, String> {
     let experiment = &result.experiment;
-    let panels = if figure.phases {
-        phases::panels(figure, result)
-    } else if figure.protocol_times {
+    let first = result.cases.first().map(|first| &first.case);
+    let title = figure.title.clone();
+    let subtitle = subtitle(figure, experiment, first, On::of(result));
+    let (notes, facts) = (notes(figure, experiment), facts(figure, result));
+    if !figure.components.is_empty() {
+        let panels = components::panels(figure, result)?;
+        return Ok(Drawing::Components(Components { title, subtitle, panels, notes, facts }));
+    }
+    let panels = if figure.protocol_times {
         gaps::panels(figure, result)?
     } else {
         let x = figure.x.as_deref().unwrap_or_default();
         let panels = panels_of(&figure.y);
         panels.iter().map(|names| panel(figure, result, x, names)).collect::<Result<_, _>>()?
     };
-    let runs = experiment.repetitions;
+    Ok(Drawing::Chart(Chart { title, subtitle, panels, notes, facts }))
+}
+
+/// The line at the foot: the command, the cases and runs, and on what they ran.
+fn facts(figure: &Figure, result: &RunResult) -> String {
+    let runs = result.experiment.repetitions;
     let cases = result.cases.iter().filter(|case| figure.shows(&case.case)).count();
-    Ok(Chart {
-        title: figure.title.clone(),
-        subtitle: subtitle(
-            figure,
-            experiment,
-            result.cases.first().map(|first| &first.case),
-            if result.kernel.is_some() { On::Kernel } else { On::Model },
-        ),
-        panels,
-        notes: notes(figure, experiment),
-        facts: format!(
-            "sockscope: lab run {}{}; {cases} case{}, {runs} run{} of each{}",
-            experiment.id,
-            if result.kernel.is_some() { " --on live" } else { "" },
-            if cases == 1 { "" } else { "s" },
-            if runs == 1 { "" } else { "s" },
-            match &result.kernel {
-                Some(kernel) => format!("; {}", kernel.machine),
-                None => format!(", seed {}", experiment.seed),
-            }
-        ),
-    })
+    format!(
+        "sockscope: lab run {}{}; {cases} case{}, {runs} run{} of each{}",
+        result.experiment.id,
+        if result.kernel.is_some() { " --on live" } else { "" },
+        if cases == 1 { "" } else { "s" },
+        if runs == 1 { "" } else { "s" },
+        match &result.kernel {
+            Some(kernel) => format!("; {}", kernel.machine),
+            None => format!(", seed {}", result.experiment.seed),
+        }
+    )
 }
 
 /// `names` in the order of first appearance of their quantities: numbers of one share a panel.
@@ -185,8 +256,8 @@ fn panel(
             let (_, value) = found.ok_or_else(|| unknown(figure, name, &numbers))?;
             let line = match (names.len(), words.as_str()) {
                 (1, _) => words.clone(),
-                (_, "") => Measured::of(name).words,
-                _ => format!("{words}, {}", Measured::of(name).words),
+                (_, "") => words::of_name(name),
+                _ => format!("{words}, {}", words::of_name(name)),
             };
             let y = value.map_or(f64::NAN, |value| value * Measured::of(name).factor);
             let point = (at * Measured::of(x).factor, y);
@@ -200,13 +271,14 @@ fn panel(
     }
     series.iter_mut().for_each(|series| series.points.sort_by(|a, b| a.0.total_cmp(&b.0)));
     let y_words = match names {
-        [one] => Measured::of(one).words,
+        [one] => words::of_name(one),
         _ => Measured::of(names[0]).quantity_words().to_owned(),
     };
+    let y = ChartAxis::new(y_words, Measured::of(names[0]).quantity, spread(figure.y_scale));
     Ok(ChartPanel {
         title: String::new(),
-        x: ChartAxis::new(Measured::of(x).words, Measured::of(x).quantity, spread(figure.x_scale)),
-        y: ChartAxis::new(y_words, Measured::of(names[0]).quantity, spread(figure.y_scale)),
+        x: ChartAxis::new(words::of_name(x), Measured::of(x).quantity, spread(figure.x_scale)),
+        y: if figure.y_over_data { y.over_data() } else { y },
         series,
     })
 }
@@ -233,24 +305,10 @@ fn series_words(figure: &Figure, case: &Case, x: &str) -> String {
         None => name != x && !figure.only.contains_key(name),
     };
     let named = case.named.iter().filter(|pair| figure.series.is_some() || swept.contains(pair));
-    let words = named.filter(|(name, _)| varies(name)).map(|(name, value)| told(name, value));
+    let words = named
+        .filter(|(name, _)| varies(name))
+        .map(|(name, value)| words::of_parameter(name, value));
     words.collect::<Vec<_>>().join(", ")
-}
-
-/// A parameter in words: `socket buffer 8.00 KiB`, `no nagle`, `sparcstation-1`.
-fn told(name: &str, value: &Value) -> String {
-    let Measured { words, quantity, factor } = Measured::of(name);
-    match value {
-        // `old` alone would not name its rule.
-        Value::String(word) if name.ends_with("_rule") => format!("{words} {word}"),
-        Value::String(word) => word.clone(),
-        Value::Boolean(true) => words,
-        Value::Boolean(false) => format!("no {words}"),
-        other => match number(other) {
-            Some(number) => format!("{words} {}", quantity.words(number * factor)),
-            None => format!("{words} {}", word(other)),
-        },
-    }
 }
 
 /// Where the figure stands in the paper, and what all cases share of machine and personality with
@@ -264,7 +322,7 @@ fn subtitle(figure: &Figure, experiment: &Experiment, case: Option<&Case>, on: O
         let of_model = ["machine", "personality"].contains(&name.as_str());
         let is_told =
             ["link", "protocol"].contains(&name.as_str()) || (of_model && on == On::Model);
-        is_told.then(|| word(value))
+        is_told.then(|| words::of_word(&word(value)))
     });
     let words = [place(figure, experiment), on.words().to_owned()].into_iter().chain(told);
     words.collect::<Vec<_>>().join(", ")
@@ -346,7 +404,7 @@ mod tests {
         });
         let panels = |result: &RunResult| {
             let charts = charts(result).unwrap();
-            charts.first().map(|(_, chart)| chart.panels.len())
+            charts.first().map(|(_, drawing)| drawing.panels())
         };
         let leave = |result: &mut RunResult, names: &[&str]| {
             let measures = result.cases.iter_mut().map(|case| &mut case.measured.measures);
@@ -362,22 +420,22 @@ mod tests {
     #[test]
     fn numbers_of_one_unit_share_a_panel_and_lines_are_told_apart_by_what_varies() {
         let charts = charts(&result(FILE)).unwrap();
-        let [(name, chart)] = &charts[..] else { panic!() };
+        let [(name, Drawing::Chart(chart))] = &charts[..] else { panic!() };
         assert_eq!(name, "figure-9");
-        assert_eq!(chart.subtitle, "Figure 9, model, sunos-4.0.3");
+        assert_eq!(chart.subtitle, "Figure 9, model, SunOS 4.0.3");
         let [rates, times] = &chart.panels[..] else { panic!() };
         assert_eq!((rates.y.name.as_str(), rates.y.quantity), ("rate", Quantity::BitRate));
         assert_eq!(
             lines(rates),
             [
-                "sparcstation-1, pair: [(4096.0, 1.0), (8192.0, 0.0)]",
-                "sparcstation-1, loopback: [(4096.0, 3.0), (8192.0, 2.0)]",
+                "SPARCstation 1, two hosts: [(4096.0, 1.0), (8192.0, 0.0)]",
+                "SPARCstation 1, loopback: [(4096.0, 3.0), (8192.0, 2.0)]",
             ]
         );
         assert_eq!((times.y.name.as_str(), times.series.len()), ("time", 4));
         assert_eq!(
             lines(times)[1],
-            "sparcstation-1, pair, hold: [(4096.0, 1000.0), (8192.0, 0.0)]"
+            "SPARCstation 1, two hosts, hold: [(4096.0, 1000.0), (8192.0, 0.0)]"
         );
     }
 
@@ -386,7 +444,34 @@ mod tests {
         let only = "y = [\"wait_us\"]\nonly = { topology = \"pair\" }\nseries = [\"topology\"]";
         let file = FILE.replace(r#"y = ["rate_bits_per_s", "wait_us", "hold_us"]"#, only);
         let charts = charts(&result(&file)).unwrap();
-        assert_eq!(lines(&charts[0].1.panels[0]), ["pair: [(4096.0, 1000.0), (8192.0, 0.0)]"]);
+        let Drawing::Chart(chart) = &charts[0].1 else { panic!() };
+        assert_eq!(lines(&chart.panels[0]), ["two hosts: [(4096.0, 1000.0), (8192.0, 0.0)]"]);
+    }
+
+    #[test]
+    fn sizes_are_in_the_unit_of_the_papers_and_a_note_says_so() {
+        let draw = |text: &'static str| {
+            in_kilobytes(|note| Ok::<_, ()>(format!("{text}{}", note.unwrap_or(""))))
+        };
+        assert_eq!(draw("4 KiB").unwrap(), "4 KBKB: 1,024 bytes, as in the papers");
+        assert_eq!(draw("4 ms").unwrap(), "4 ms");
+    }
+
+    #[test]
+    fn components_have_their_printed_values_and_the_colour_of_their_stage() {
+        let file = FILE
+            .replace("x = \"socket_buffer_bytes\"\n", "")
+            .replace("y = [\"rate_bits_per_s\", \"wait_us\", \"hold_us\"]", "components = [\"wait_us\", \"hold_us\"]\nprinted = [[7, nan]]\ncases = [\"a\", \"b\", \"c\", \"d\"]");
+        let charts = charts(&result(&file)).unwrap();
+        let Drawing::Components(drawn) = &charts[0].1 else { panic!() };
+        let rows = drawn.panels.iter().map(|panel| {
+            let row =
+                |row: &sockscope_render::components::Component| (row.value_ns, row.printed_ns);
+            (panel.title.as_str(), panel.rows.iter().map(row).collect::<Vec<_>>())
+        });
+        let rows: Vec<_> = rows.collect();
+        assert_eq!(rows[0], ("a", vec![(Some(0.0), Some(7_000.0)), (Some(0.0), None)]));
+        assert_eq!(rows[1], ("b", vec![(Some(1_000.0), None), (Some(1_000.0), None)]));
     }
 
     #[test]

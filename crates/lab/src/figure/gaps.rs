@@ -64,7 +64,7 @@ pub(super) fn panels(figure: &Figure, result: &RunResult) -> Result<Vec<ChartPan
             series: vec![Series {
                 name: String::new(),
                 points: outline(&bins[at], width_ns, last_ns + 2 * width_ns),
-                join: Join::Step,
+                join: Join::Bars,
             }],
         }
     };

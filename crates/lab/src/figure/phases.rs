@@ -1,60 +1,94 @@
-//! When the processes of a pipeline's stage had work: a panel for each, on or off over time.
+//! When the processes of a pipeline's stage had work, above the queues that they fill: Figure 18 of the SunOS study.
 
+use sockscope_analysis::{ConnectionStore, DropReasons, FlowCurves};
 use sockscope_experiment::Figure;
 use sockscope_experiment::measurement::Phase;
-use sockscope_experiment::result::RunResult;
-use sockscope_render::chart::{ChartAxis, ChartPanel, Join, Series, Spread};
-use sockscope_render::units::Quantity;
+use sockscope_experiment::result::{CaseResult, RunResult};
+use sockscope_record::{Direction, Stage};
+use sockscope_render::timeline::{ActivityRow, QueueCurve, Timeline};
+use sockscope_report::palette;
 
-/// One panel a process, in the order in which a piece passes them; of the first case that the figure
-/// shows. Times count from the first phase.
-pub(super) fn panels(figure: &Figure, result: &RunResult) -> Vec<ChartPanel> {
-    let case = result.cases.iter().find(|case| figure.shows(&case.case));
-    let phases = case.map_or(&[][..], |case| &case.measured.phases);
-    let start_ns = phases.iter().map(|phase| phase.from_ns).min().unwrap_or(0);
-    let mut names: Vec<&str> = Vec::new();
-    for phase in phases {
-        if !names.contains(&phase.process) {
-            names.push(phase.process);
-        }
-    }
-    let end_ns = phases.iter().map(|phase| phase.to_ns - start_ns).max().unwrap_or(0);
-    let to_ns = figure.to_ms.map_or(end_ns as f64, |ms| ms * 1e6);
-    let window = (figure.from_ms.unwrap_or(0.0) * 1e6, to_ns);
-    let panel = |name: &&str| {
-        let own = phases.iter().filter(|phase| phase.process == *name);
-        ChartPanel {
-            title: (*name).to_owned(),
-            x: ChartAxis::new("time", Quantity::Time, Spread::Linear),
-            y: ChartAxis::new("has work", Quantity::Count, Spread::Linear),
-            series: vec![Series {
-                name: (*name).to_owned(),
-                points: points(own, start_ns, window),
-                join: Join::Step,
-            }],
-        }
-    };
-    names.iter().map(panel).collect()
+use super::{On, facts, notes, subtitle};
+
+/// The case that the figure shows: the first.
+pub fn case_of<'a>(figure: &Figure, result: &'a RunResult) -> Option<&'a CaseResult> {
+    result.cases.iter().find(|case| figure.shows(&case.case))
 }
 
-/// 1 from the beginning of each phase, 0 from its end; also at both ends of the window, so that all
-/// panels show the same time.
-fn points<'a>(
-    phases: impl Iterator<Item = &'a Phase>,
-    start_ns: u64,
-    (from_ns, to_ns): (f64, f64),
-) -> Vec<(f64, f64)> {
-    let at = |ns: u64| (ns - start_ns) as f64;
-    let changes = phases.flat_map(|phase| [(at(phase.from_ns), 1.0), (at(phase.to_ns), 0.0)]);
-    let (before, rest): (Vec<_>, Vec<_>) = changes.partition(|(at_ns, _)| *at_ns < from_ns);
-    let mut state = before.last().map_or(0.0, |(_, state)| *state);
-    let mut points = vec![(from_ns, state)];
-    for (at_ns, next) in rest.into_iter().filter(|(at_ns, _)| *at_ns <= to_ns) {
-        points.push((at_ns, next));
-        state = next;
+/// The states of the processes, in the order in which a piece passes them, and the queues of `trace`, which is of the
+/// same run. Times count from the first phase. `None` where the run has no phases.
+///
+/// # Errors
+///
+/// When the figure names a stage that does not exist.
+pub fn activity(
+    figure: &Figure,
+    result: &RunResult,
+    trace: Option<(&ConnectionStore, Direction)>,
+) -> Result<Option<Timeline>, String> {
+    let Some(case) = case_of(figure, result) else { return Ok(None) };
+    let phases = &case.measured.phases;
+    let Some(start_ns) = phases.iter().map(|phase| phase.from_ns).min() else { return Ok(None) };
+    let end_ns = phases.iter().map(|phase| phase.to_ns).max().unwrap_or(start_ns);
+    let since = |ns: u64| (i128::from(ns) - i128::from(start_ns)) as f64;
+    let to_ns = figure.to_ms.map_or(since(end_ns), |ms| ms * 1e6);
+    let rows = rows(phases, since);
+    let writes = rows.last().map_or(&[][..], |row| &row.spans_ns);
+    let marked_ns = writes.iter().map(|(began_ns, _)| *began_ns).collect();
+    let last = rows.last().map_or("", |row| &row.name);
+    let mut queues = Vec::new();
+    for name in &figure.queues {
+        let found = Stage::ALL.into_iter().find(|stage| stage.name() == name);
+        let stage = found.ok_or_else(|| {
+            let known: Vec<&str> = Stage::ALL.iter().map(|stage| stage.name()).collect();
+            format!("figure `{}`: no stage `{name}`; there are {}", figure.name, known.join(", "))
+        })?;
+        queues.extend(trace.and_then(|trace| queue(stage, trace, since)));
     }
-    points.push((to_ns, state));
-    points
+    Ok(Some(Timeline {
+        title: figure.title.clone(),
+        subtitle: subtitle(figure, &result.experiment, Some(&case.case), On::of(result)),
+        window_ns: (figure.from_ms.unwrap_or(0.0) * 1e6, to_ns),
+        rows_title: "processes of the stage".to_owned(),
+        marked_words: format!("{last} begins"),
+        rows,
+        marked_ns,
+        queues,
+        notes: notes(figure, &result.experiment),
+        facts: facts(figure, result),
+    }))
+}
+
+fn rows(phases: &[Phase], since: impl Fn(u64) -> f64) -> Vec<ActivityRow> {
+    let mut rows: Vec<ActivityRow> = Vec::new();
+    for phase in phases {
+        let span = (since(phase.from_ns), since(phase.to_ns));
+        match rows.iter_mut().find(|row| row.name == phase.process) {
+            Some(row) => row.spans_ns.push(span),
+            None => {
+                rows.push(ActivityRow { name: phase.process.to_owned(), spans_ns: vec![span] });
+            }
+        }
+    }
+    rows
+}
+
+fn queue(
+    stage: Stage,
+    (store, direction): (&ConnectionStore, Direction),
+    since: impl Fn(u64) -> f64,
+) -> Option<QueueCurve> {
+    let curves = FlowCurves::new(store, direction, &[], &DropReasons::new());
+    let steps = curves.lengths(stage)?;
+    let step = |step: &sockscope_analysis::QueueStep| {
+        (since(step.at_ns), step.length_bytes.map(|length_bytes| length_bytes as f64))
+    };
+    let look = palette::stage(stage);
+    Some(QueueCurve {
+        title: format!("{} of the data that the stage sends", stage.name().replace('_', " ")),
+        steps: steps.iter().map(step).collect(),
+        look: (look.class, [look.on_light, look.on_dark]),
+    })
 }
 
 #[cfg(test)]
@@ -65,34 +99,44 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn panels_without_a_window_show_the_same_time() {
+    fn result(phases: Vec<Phase>) -> (Figure, RunResult) {
         let experiment = builtin_by_id("si-4c").unwrap();
         let mut figure = experiment.figures.iter().find(|it| it.phases).unwrap().clone();
         (figure.from_ms, figure.to_ms) = (None, None);
         figure.only.clear();
-        let phase = |process, from_ns, to_ns| Phase { process, from_ns, to_ns };
-        let phases = vec![phase("read", 100, 120), phase("write", 150, 400)];
         let case = experiment.cases().unwrap().remove(0);
         let measured = Measurement { phases, ..Measurement::default() };
         let cases = vec![CaseResult { case, measured }];
-        let result = RunResult { experiment, cases, kernel: None };
-        let panels = panels(&figure, &result);
-        let ends = panels.iter().map(|panel| {
-            let points = &panel.series[0].points;
-            (points[0].0, points[points.len() - 1].0)
-        });
-        assert_eq!(ends.collect::<Vec<_>>(), [(0.0, 300.0), (0.0, 300.0)]);
+        (figure, RunResult { experiment, cases, kernel: None })
     }
 
     #[test]
-    fn a_window_begins_and_ends_in_the_state_that_holds_there() {
-        let phase = |from_ns, to_ns| Phase { process: "read", from_ns, to_ns };
-        let phases = [phase(100, 120), phase(150, 170), phase(190, 250)];
-        let all = points(phases.iter(), 100, (0.0, 300.0));
-        assert_eq!(all[..3], [(0.0, 0.0), (0.0, 1.0), (20.0, 0.0)]);
-        assert_eq!(all.last(), Some(&(300.0, 0.0)));
-        let some = points(phases.iter(), 100, (60.0, 100.0));
-        assert_eq!(some, [(60.0, 1.0), (70.0, 0.0), (90.0, 1.0), (100.0, 1.0)]);
+    fn states_count_from_the_first_phase_and_the_last_process_is_marked() {
+        let phase = |process, from_ns, to_ns| Phase { process, from_ns, to_ns };
+        let (figure, result) = result(vec![
+            phase("read", 100, 120),
+            phase("write", 150, 400),
+            phase("read", 410, 420),
+        ]);
+        let timeline = activity(&figure, &result, None).unwrap().unwrap();
+        assert_eq!(timeline.window_ns, (0.0, 320.0));
+        let spans: Vec<_> = timeline.rows.iter().map(|row| row.spans_ns.clone()).collect();
+        assert_eq!(spans, [vec![(0.0, 20.0), (310.0, 320.0)], vec![(50.0, 300.0)]]);
+        assert_eq!(
+            (timeline.marked_ns, timeline.marked_words.as_str()),
+            (vec![50.0], "write begins")
+        );
+        assert_eq!(timeline.queues, []);
+    }
+
+    #[test]
+    fn a_run_without_phases_has_no_figure_and_a_stage_must_exist() {
+        let (mut figure, mut result) =
+            result(vec![Phase { process: "read", from_ns: 1, to_ns: 2 }]);
+        figure.queues = vec!["moon".to_owned()];
+        let error = activity(&figure, &result, None).unwrap_err();
+        assert!(error.contains("no stage `moon`; there are send_queue"), "{error}");
+        result.cases[0].measured.phases.clear();
+        assert_eq!(activity(&figure, &result, None), Ok(None));
     }
 }

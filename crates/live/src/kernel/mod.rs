@@ -18,7 +18,7 @@ mod spread;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use sockscope_experiment::measurement::{Measure, Measurement, PacketTimes};
+use sockscope_experiment::measurement::{Measure, Measurement, PacketTimes, Phase};
 use sockscope_experiment::result::{CaseResult, OnKernel, RunResult};
 use sockscope_experiment::{Case, Experiment, Keep, Workload};
 use sockscope_probe::Summary;
@@ -305,6 +305,13 @@ impl Work {
     }
 }
 
+/// Numbers of a recorded run.
+struct OfRecords {
+    measures: Vec<Measure>,
+    times: PacketTimes,
+    phases: Vec<Phase>,
+}
+
 /// The runs of all cases.
 struct Runs<'a> {
     plan: Plan<'a>,
@@ -359,9 +366,13 @@ impl Runs<'_> {
         let is_recorded = self.is_recorded || self.plan.traces.is_some();
         if let (true, Work::Programs(programs)) = (is_recorded, work) {
             let seen = self.recorded(experiment, case, programs)?;
-            if let (Some((measures, times)), true) = (seen, self.is_recorded) {
-                all.measures.splice(0..0, measures);
-                all.packet_times = times;
+            if let Some(OfRecords { measures, times, phases }) = seen {
+                // States of processes stand above the queues of the same run.
+                all.phases = phases;
+                if self.is_recorded {
+                    all.measures.splice(0..0, measures);
+                    all.packet_times = times;
+                }
             }
         }
         if let (Some(symbols), Work::Programs(programs)) = (&self.symbols, work) {
@@ -379,7 +390,7 @@ impl Runs<'_> {
         experiment: &Experiment,
         case: &Case,
         programs: &Programs,
-    ) -> Result<Option<(Vec<Measure>, PacketTimes)>, KernelError> {
+    ) -> Result<Option<OfRecords>, KernelError> {
         let trace = self.plan.traces.map(|traces| {
             let dir = traces.folder.join(experiment.bundle_name(case));
             let meta = Meta { pick: case.words(), ..traces.meta.clone() };
@@ -387,11 +398,12 @@ impl Runs<'_> {
         });
         for _ in 0..=self.plan.rule.again_max {
             let seen = run::record(programs, self.plan.laboratory, trace.as_ref());
-            let seen = seen.map_err(|error| in_case(experiment, case, error))?;
+            let (seen, measured) = seen.map_err(|error| in_case(experiment, case, error))?;
             self.missed += seen.missed();
             if let Some(measures) = seen.measures() {
                 self.bundles.extend(trace.map(|trace| (case.clone(), trace.dir)));
-                return Ok(Some((measures, seen.packet_times())));
+                let (times, phases) = (seen.packet_times(), measured.phases);
+                return Ok(Some(OfRecords { measures, times, phases }));
             }
             if let Some(trace) = &trace {
                 // The next run has its place.

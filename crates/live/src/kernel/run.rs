@@ -40,18 +40,18 @@ pub(super) fn run(programs: &Programs, laboratory: &Path) -> Result<Run, KernelE
     Ok(Run { measured, is_late, namespaces })
 }
 
-/// The same while the kernel's passages of data are recorded.
+/// The same while the kernel's passages of data are recorded: the records, and what the programs measured meanwhile.
 pub(super) fn record(
     programs: &Programs,
     laboratory: &Path,
     trace: Option<&Trace>,
-) -> Result<Seen, KernelError> {
+) -> Result<(Seen, Measurement), KernelError> {
     let (seen, _) = with_hosts(&programs.network, |hosts| {
         let ran = recorded::of(trace, programs.port(), |group| {
             on(Starter { hosts, group: Some(group) }, programs, laboratory)
         });
         let (seen, measured) = ran.map_err(|error| problem(error.to_string()))?;
-        measured.map(|_| seen)
+        measured.map(|measured| (seen, measured))
     })?;
     seen
 }

@@ -138,7 +138,7 @@ pub(super) fn profile(
     }
     let found = Profile::of(&sampled.samples, symbols, FREQUENCY_HZ);
     let alone = with_pause(with_messages(programs, MESSAGES_ALONE));
-    let seen = record(&alone, laboratory, None)?;
+    let (seen, _) = record(&alone, laboratory, None)?;
     let of_message =
         |(point, passages): (&'static str, usize)| (point, passages as f64 / MESSAGES_ALONE as f64);
     let layers = found.layers().into_iter().map(|one| LayerSamples {

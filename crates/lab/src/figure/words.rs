@@ -1,0 +1,157 @@
+//! Parameters in words, for legends, axes and subtitles: those of the papers in place of names in files.
+
+use sockscope_experiment::word;
+use toml::Value;
+
+use super::measured::Measured;
+use super::number;
+
+/// Names whose parts are no words that a reader expects.
+const NAMES: [(&str, &str); 24] = [
+    ("acks", "acknowledgments"),
+    ("cells_lost_per_million", "cells lost of a million"),
+    ("copy_percent", "share of copying"),
+    ("copy_s", "copying"),
+    ("depth", "pieces in the stage"),
+    ("heard_in_vain", "heard in vain"),
+    ("host_packets_per_s", "packets of the host"),
+    ("client_packets_per_s", "packets of a client"),
+    ("interface_queue_packets", "interface queue of"),
+    ("ip_queue_us", "IP queue"),
+    ("load", "workload level"),
+    ("low_water_bytes", "mark at"),
+    ("message_bytes", "size of a message"),
+    ("other_s", "all else"),
+    ("payload_bits_per_s", "throughput"),
+    ("request_bytes", "size of a request"),
+    ("rpc_buffer_bytes", "buffer of the library"),
+    ("sender_idle_us", "idle time of the sender"),
+    ("stage_compute_us", "compute"),
+    ("stage_cpu_wait_us", "wait for the CPU"),
+    ("stage_read_us", "read"),
+    ("stage_write_us", "write"),
+    ("total_s", "all of it"),
+    ("write_bytes", "size of a write"),
+];
+
+/// Values that are names of things, or words of a rule.
+const VALUES: [(&str, &str); 30] = [
+    ("4.2bsd", "4.2BSD"),
+    ("4.2bsd-cabrera", "4.2BSD"),
+    ("4.3bsd", "4.3BSD"),
+    ("decay", "by decay"),
+    ("decstation-3100", "DECstation 3100"),
+    ("decstation-5000-200", "DECstation 5000/200"),
+    ("decstation-5000-240", "DECstation 5000/240"),
+    ("ethernet-10", "Ethernet of 10 Mbit/s"),
+    ("ethernet-3", "Ethernet of 2.94 Mbit/s"),
+    ("line-3", "line of 2.94 Mbit/s"),
+    ("pair", "two hosts"),
+    ("quic", "QUIC"),
+    ("reno", "4.3BSD-Reno"),
+    ("round-robin", "in turn"),
+    ("sparcstation-1", "SPARCstation 1"),
+    ("sparcstation-2", "SPARCstation 2"),
+    ("sunos-4.0.3", "SunOS 4.0.3"),
+    ("sunos-4.1", "SunOS 4.1"),
+    ("tahoe", "4.3BSD-Tahoe"),
+    ("tcp", "TCP"),
+    ("udp", "UDP"),
+    ("vax-11-750", "VAX-11/750"),
+    ("vmtp", "VMTP"),
+    ("vmtp-ip", "VMTP over IP"),
+    ("vmtp-udp", "VMTP over UDP"),
+    ("send_rule=old", "old rule"),
+    ("send_rule=cluster", "rule by cluster"),
+    ("send_rule=low-water", "low-water rule"),
+    ("ack_rule=when-empty", "ACK when the buffer is empty"),
+    ("loss_policy=discard", "discard the packet"),
+];
+
+/// Switches: their name, and the words where they are on and off.
+const SWITCHES: [(&str, [&str; 2]); 5] = [
+    ("nagle", ["with Nagle's rule", "without Nagle's rule"]),
+    ("nodelay", ["TCP_NODELAY", "without TCP_NODELAY"]),
+    ("own_hosts", ["each client on a host of its own", "all clients on one host"]),
+    ("probing", ["with probes", "without probes"]),
+    ("udp_route_cache", ["route kept between datagrams", "no route kept"]),
+];
+
+fn found<T: Copy>(table: &[(&str, T)], name: &str) -> Option<T> {
+    table.iter().find(|(other, _)| *other == name).map(|(_, words)| *words)
+}
+
+/// The words for a number's name, as on an axis.
+pub(super) fn of_name(name: &str) -> String {
+    found(&NAMES, name).map_or_else(|| Measured::of(name).words, str::to_owned)
+}
+
+/// The words for a value that is a word: `SPARCstation 1`.
+pub(super) fn of_word(word: &str) -> String {
+    found(&VALUES, word).unwrap_or(word).to_owned()
+}
+
+/// A parameter in a legend: `socket buffer 8.00 KiB`, `without Nagle's rule`, `SPARCstation 1`.
+pub(super) fn of_parameter(name: &str, value: &Value) -> String {
+    let Measured { quantity, factor, .. } = Measured::of(name);
+    let words = of_name(name);
+    match value {
+        Value::Boolean(is_on) => match found(&SWITCHES, name) {
+            Some([on, off]) => (if *is_on { on } else { off }).to_owned(),
+            None if *is_on => words,
+            None => format!("no {words}"),
+        },
+        Value::String(word) => match found(&VALUES, &format!("{name}={word}")) {
+            Some(words) => words.to_owned(),
+            None if name == "load_at" => format!("load on the {word}"),
+            None if name == "server_machine" => format!("server {}", of_word(word)),
+            // `old` alone would not name its rule.
+            None if name.ends_with("_rule") => format!("{words} {word}"),
+            None => of_word(word),
+        },
+        other => match number(other) {
+            Some(number) => format!("{words} {}", quantity.words(number * factor)),
+            None => format!("{words} {}", word(other)),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use sockscope_experiment::builtin;
+
+    use super::*;
+
+    #[test]
+    fn a_parameter_has_the_words_of_the_papers() {
+        let text = |name: &str, value: &str| of_parameter(name, &Value::from(value));
+        assert_eq!(text("machine", "sparcstation-1"), "SPARCstation 1");
+        assert_eq!(text("load_at", "server"), "load on the server");
+        assert_eq!(text("server_machine", "decstation-3100"), "server DECstation 3100");
+        assert_eq!(text("send_rule", "low-water"), "low-water rule");
+        assert_eq!(of_parameter("own_hosts", &Value::from(false)), "all clients on one host");
+        assert_eq!(of_parameter("load", &Value::from(4)), "workload level 4");
+        assert_eq!(of_parameter("low_water_bytes", &Value::from(1024)), "mark at 1.00 KiB");
+        assert_eq!(
+            of_parameter("socket_buffer_bytes", &Value::from(8192)),
+            "socket buffer 8.00 KiB"
+        );
+    }
+
+    #[test]
+    fn every_machine_and_stack_that_legends_name_has_its_name_in_words() {
+        let mut named = BTreeSet::new();
+        for case in builtin().unwrap().iter().flat_map(|it| it.cases().unwrap()) {
+            let is_name =
+                |name: &str| ["machine", "server_machine", "personality", "link"].contains(&name);
+            let names = case.named.iter().filter(|(name, _)| is_name(name));
+            named.extend(names.filter_map(|(_, value)| value.as_str().map(str::to_owned)));
+        }
+        for word in &named {
+            assert_ne!(&of_word(word), word);
+        }
+        assert!(named.len() > 8, "{named:?}");
+    }
+}
