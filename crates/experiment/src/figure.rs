@@ -20,6 +20,8 @@ pub struct Figure {
     pub title: String,
     /// What a reader must know of this figure, under the drawing: where it is not as the paper's.
     pub note: Option<String>,
+    /// The same of a run on a kernel; empty where there is nothing to say.
+    pub live_note: Option<String>,
     /// Chart: the parameter that varies along the axis.
     pub x: Option<String>,
     /// Chart: numbers of the results. Those of one unit share a panel.
@@ -38,6 +40,8 @@ pub struct Figure {
     pub only: Table,
     /// Trace: the figure of `sockscope plot`, as `queue-length`.
     pub plot: Option<String>,
+    /// The same of a run on a kernel, whose values may lie farther apart.
+    pub live_y_scale: Option<Scale>,
     /// Chart: the axis of the results covers them, and need not begin at 0.
     #[serde(default)]
     pub y_over_data: bool,

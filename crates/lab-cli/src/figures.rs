@@ -5,7 +5,7 @@ use std::fmt::Display;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
-use sockscope_analysis::{ConnectionStore, Stores};
+use sockscope_analysis::{ConnectionStore, Passage, Stores};
 use sockscope_experiment::result::RunResult;
 use sockscope_experiment::{Case, Figure};
 use sockscope_lab::bundle;
@@ -14,7 +14,7 @@ use sockscope_lab::figure::{self, Drawing, On};
 use sockscope_program::failure::Failure;
 use sockscope_program::loaded::Loaded;
 use sockscope_program::output::write_to;
-use sockscope_record::FlowId;
+use sockscope_record::{Direction, FlowId, Point};
 use sockscope_render::svg;
 use sockscope_render::timeline::draw_timeline;
 use sockscope_report::plot::{PlotOptions, draw};
@@ -116,6 +116,26 @@ impl Trace {
         let id = self.flow.connection();
         let mut connections = self.stores.connections.iter();
         connections.find(|store| store.connection.id == id).expect("it was found on reading")
+    }
+
+    /// The flow that is written last, of those with half of the largest one's data: in a pipeline what its stage sends.
+    fn downstream(&self) -> (&ConnectionStore, Direction) {
+        let bytes = |passes: &[Passage]| passes.iter().map(|it| u64::from(it.len)).sum::<u64>();
+        let mut flows = Vec::new();
+        for store in &self.stores.connections {
+            for direction in [Direction::FromClient, Direction::FromServer] {
+                let written = store.flow(direction).at(Point::SendEnqueue);
+                if let Some(first) = written.first() {
+                    flows.push((bytes(written), first.at_ns, store, direction));
+                }
+            }
+        }
+        let largest = flows.iter().map(|(bytes, ..)| *bytes).max().unwrap_or(0);
+        let large = flows.into_iter().filter(|(bytes, ..)| *bytes >= largest / 2);
+        let last = large.max_by_key(|(_, first_ns, ..)| *first_ns);
+        last.map_or((self.store(), self.flow.direction()), |(.., store, direction)| {
+            (store, direction)
+        })
     }
 
     /// The other connections of the same two hosts.
@@ -222,7 +242,7 @@ fn activity(
         Some((_, path)) if !figure.queues.is_empty() => Some(Trace::read(path)?),
         _ => None,
     };
-    let flow = trace.as_ref().map(|trace| (trace.store(), trace.flow.direction()));
+    let flow = trace.as_ref().map(Trace::downstream);
     let timeline = figure::activity(figure, results, flow).map_err(Failure::new)?;
     let Some(timeline) = timeline else { return Ok(None) };
     let svg = figure::in_kilobytes(|unit| {

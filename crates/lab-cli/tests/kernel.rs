@@ -141,8 +141,12 @@ fn root_the_stages_of_a_run_are_recorded() {
     let bundle = Bundle::open(folder.path().join("si-4c.sockscope")).unwrap();
     assert!(bundle.meta().complete && bundle.problems().is_empty(), "{:?}", bundle.problems());
     assert_eq!((bundle.meta().source, bundle.meta().records > 0), (Source::Live, true));
-    let queues = std::fs::read_to_string(folder.path().join("si-4c-figure-18-queues.svg"));
-    assert!(queues.unwrap().contains("Figure 18, this kernel"));
+    let queues = std::fs::read_to_string(folder.path().join("si-4c-figure-18.svg")).unwrap();
+    assert!(queues.contains("Figure 18, this kernel"), "{queues}");
+    assert!(
+        queues.contains("<g id=\"interface queue of the data that the stage sends\">"),
+        "{queues}"
+    );
 }
 
 /// Octets and times of the only connection of the bundle of `si-2a`: first and last record.

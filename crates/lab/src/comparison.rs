@@ -248,9 +248,7 @@ pub fn write_comparison_json(comparison: &Comparison, out: &mut dyn io::Write) -
 
 #[cfg(test)]
 mod tests {
-    use sockscope_experiment::measurement::{
-        Measure, Measurement, PacketTimes, Phase, SendProfile,
-    };
+    use sockscope_experiment::measurement::{Measure, Measurement, PacketTimes, SendProfile};
     use sockscope_experiment::result::OnKernel;
     use sockscope_experiment::{Experiment, builtin_by_id};
     use sockscope_render::chart::Series;

@@ -169,14 +169,15 @@ fn series_names(chart: &Chart) -> Vec<&str> {
 }
 
 /// The look of the series with this index. Neighbours differ in more than ink: in dash, and in
-/// marker where there are markers. Looks repeat after 12.
+/// marker where there are markers. Looks repeat after 72.
 fn look(index: usize, is_marked: bool) -> Look {
     const STROKES: [Stroke; 3] = [Stroke::Line, Stroke::Dashed, Stroke::Dotted];
     const SHAPES: [Shape; 4] = [Shape::Circle, Shape::Triangle, Shape::Diamond, Shape::Cross];
     const INKS: [Ink; 6] = [Ink::Data, Ink::Alarm, Ink::Ack, Ink::Window, Ink::Program, Ink::Plain];
     let turn = if is_marked { index / SHAPES.len() } else { index + index / INKS.len() };
     Look {
-        ink: INKS[index % INKS.len()],
+        // Shapes and inks alone repeat after 12.
+        ink: INKS[(index + index / 12) % INKS.len()],
         stroke: STROKES[turn % STROKES.len()],
         shape: SHAPES[index % SHAPES.len()],
     }

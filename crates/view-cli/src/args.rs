@@ -1,5 +1,6 @@
 //! The command line.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -37,6 +38,9 @@ pub struct Top {
     /// Print the list once, as text, after the time of --span
     #[arg(long, conflicts_with = "json")]
     pub once: bool,
+    /// With --once: write the screen as a picture to this file, as SVG
+    #[arg(long, value_name = "FILE", requires = "once")]
+    pub picture: Option<PathBuf>,
     /// Print one line of JSON at each refresh
     #[arg(long)]
     pub json: bool,

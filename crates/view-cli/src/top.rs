@@ -11,11 +11,12 @@ use sockscope_analysis::TraceFacts;
 use sockscope_probe::{Cgroup, Pick};
 use sockscope_program::failure::Failure;
 use sockscope_program::machine;
+use sockscope_program::output::write_to;
 use sockscope_program::pick::PickArgs;
 use sockscope_program::signals::StopSignals;
 use sockscope_program::user_terminal::{asked_width, is_utf8, takes_color};
 use sockscope_render::style::{Charset, Style};
-use sockscope_view::top::{App, Board, Facts, Reaction, draw, write_json, write_text};
+use sockscope_view::top::{App, Board, Facts, Reaction, draw, picture, write_json, write_text};
 
 use crate::args::{self, ColorArg};
 use crate::keys::{self, Happened};
@@ -25,6 +26,10 @@ use crate::recorder::{Message, Recording};
 const RECORDS_TAKE: Duration = Duration::from_millis(100);
 /// Between two looks at the keys.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// Rows of the screen around the connections.
+const FRAME_ROWS: u16 = 4;
+/// More rows than a picture of a terminal has.
+const PICTURE_ROWS_MAX: u16 = 60;
 /// Columns where nothing says how many there are.
 const WIDTH: usize = 80;
 
@@ -153,6 +158,15 @@ impl<'a> Live<'a> {
         let mut app = App::new();
         app.refresh(self.board.rows());
         let width = asked_width().or_else(columns).unwrap_or(WIDTH);
+        if let Some(path) = &self.arguments.picture {
+            let facts =
+                Facts { span_ns: self.span_ns(), missed: self.recording.missed(), note: None };
+            let rows =
+                u16::try_from(app.rows().len()).unwrap_or(u16::MAX).saturating_add(FRAME_ROWS);
+            let size = (u16::try_from(width).unwrap_or(u16::MAX), rows.min(PICTURE_ROWS_MAX));
+            let svg = picture(&app, self.board.analysis(), facts, size);
+            return write_to(path, |out| out.write_all(svg.as_bytes()));
+        }
         let mut out = io::BufWriter::new(io::stdout().lock());
         write_text(&app.rows(), self.span_ns(), width, self.style, &mut out)?;
         Ok(out.flush()?)

@@ -7,8 +7,10 @@ use super::measured::Measured;
 use super::number;
 
 /// Names whose parts are no words that a reader expects.
-const NAMES: [(&str, &str); 24] = [
+const NAMES: [(&str, &str); 26] = [
     ("acks", "acknowledgments"),
+    ("call_ns.mean", "mean time of a call"),
+    ("call_ns.p50", "median time of a call"),
     ("cells_lost_per_million", "cells lost of a million"),
     ("copy_percent", "share of copying"),
     ("copy_s", "copying"),

@@ -239,6 +239,12 @@ fn of_kernel(experiment: &Experiment) -> Result<Experiment, KernelError> {
     let has_stack = rest.workload.has_stack();
     rest.set_all(if has_stack { &of_host } else { &of_host[..1] })?;
     notes.extend(shortened(&mut rest)?);
+    for figure in &mut rest.figures {
+        if let Some(note) = figure.live_note.take() {
+            figure.note = Some(note).filter(|note| !note.is_empty());
+        }
+        figure.y_scale = figure.live_y_scale.unwrap_or(figure.y_scale);
+    }
     for figure in rest.figures.iter_mut().filter(|figure| figure.plot.is_some()) {
         (figure.from_ms, figure.to_ms) = (figure.live_from_ms, figure.live_to_ms);
     }

@@ -63,6 +63,8 @@ pub(super) struct Ladder {
     pub(super) acts: Vec<Act>,
     /// False where no end saw any segment arrive, as in a capture on the wire.
     pub(super) sees_arrivals: bool,
+    /// False where none of the segments without data was seen to arrive: their points had no records.
+    pub(super) sees_bare_arrivals: bool,
     /// The reason for this part, and the parts left out.
     pub(super) notes: Vec<String>,
 }
@@ -134,7 +136,13 @@ impl Ladder {
         if !sees_arrivals && !arrows.is_empty() {
             notes.push("arrivals were not recorded".to_owned());
         }
-        Self { arrows, acts, sees_arrivals, notes }
+        let mut bare = arrows.iter().filter(|arrow| arrow.carries == Carries::Nothing).peekable();
+        let has_bare = bare.peek().is_some();
+        let sees_bare_arrivals = bare.any(|arrow| arrow.arrived_ns.or(arrow.dropped_ns).is_some());
+        if sees_arrivals && has_bare && !sees_bare_arrivals {
+            notes.push("arrivals of segments without data were not recorded".to_owned());
+        }
+        Self { arrows, acts, sees_arrivals, sees_bare_arrivals, notes }
     }
 }
 

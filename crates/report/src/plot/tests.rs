@@ -320,6 +320,19 @@ fn the_segments_at_the_longest_wait_are_bold() {
 }
 
 #[test]
+fn segments_without_data_that_no_record_shows_to_arrive_have_no_cross() {
+    let crosses = |text: &str| {
+        let svg = drawn(Figure::TimeSequence, &trace(text));
+        let is_said = svg.contains("arrivals of segments without data were not recorded");
+        (strokes(group(&svg, "time-sequence"), "line alarm"), is_said)
+    };
+    let data = "0 c 4 0+100 | 1 c 5 0+100 | 2 s 4 0+0 ack 100";
+    assert_eq!(crosses(data), (0, true));
+    let one_arrives = format!("{data} | 5 s 4 0+0 ack 200 | 6 s 5 0+0 ack 200");
+    assert_eq!(crosses(&one_arrives), (2, false), "the other one did not");
+}
+
+#[test]
 fn another_connection_of_the_two_hosts_is_drawn_among_the_segments() {
     let mut port_mapper = trace("1 c 4 0+56 | 3 s 4 0+28");
     port_mapper.connection.protocol = Protocol::Udp;

@@ -231,7 +231,9 @@ fn draw_ladder(
             placed.iter().find(|placed| placed.event.what == what).map(|placed| top + placed.y)
         };
         let heights = (height(What::Departure(index)), height(What::Arrival(index)));
-        if let Some(drawn) = draw_arrow(page, ends, arrow, heights, ladder.sees_arrivals) {
+        let is_bare = arrow.carries == Carries::Nothing;
+        let sees = ladder.sees_arrivals && (!is_bare || ladder.sees_bare_arrivals);
+        if let Some(drawn) = draw_arrow(page, ends, arrow, heights, sees) {
             let words = if arrow.is_bold { Words::Panel } else { Words::Label };
             let width = words.width_px(&arrow.label) + 12.0;
             let place = free_place(drawn, width, &mut labelled);
