@@ -42,6 +42,7 @@ const RULES: &[Rule] = &[
     ("plain-words", words::plain_words),
     ("readme-words", docs::readme_words),
     ("licence-file", files::licence_files),
+    ("vendored-licence", files::vendored_licence),
     ("bpf-licence", files::bpf_licence),
     ("size", files::size),
     ("machine-path", files::machine_paths),

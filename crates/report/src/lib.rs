@@ -10,6 +10,7 @@
 //! bytes, shares of 1. Unknown values are `?` in text, `null` in JSON and Arrow, and empty in CSV.
 
 mod arrow_requests;
+pub mod assets;
 mod compare;
 mod csv;
 mod csv_requests;

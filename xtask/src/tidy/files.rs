@@ -33,6 +33,19 @@ pub fn licence_files(tree: &Tree) -> Vec<Problem> {
         .collect()
 }
 
+/// A folder with a script of others, as `assets/uplot-1.6.32`, has the licence next to it: who hands the script on
+/// must hand on its licence too.
+pub fn vendored_licence(tree: &Tree) -> Vec<Problem> {
+    let scripts = tree.ending(".min.js");
+    scripts
+        .filter(|file| {
+            let folder = file.path.rsplit_once('/').map_or("", |(folder, _)| folder);
+            !tree.file(&format!("{folder}/LICENSE")).is_some_and(|file| !file.text.is_empty())
+        })
+        .map(|file| Problem::file(&file.path, "expected its licence in a file LICENSE next to it"))
+        .collect()
+}
+
 /// The kernel half of the probes declares the GPL in its first line: the kernel lets
 /// only such programs call the functions that they need.
 pub fn bpf_licence(tree: &Tree) -> Vec<Problem> {
@@ -90,6 +103,18 @@ mod tests {
         assert_eq!(licence_files(&Tree::of(&texts[..2])).len(), 1);
         let empty = [texts[0], texts[1], ("LICENSE-GPL-2.0", "")];
         assert_eq!(licence_files(&Tree::of(&empty)).len(), 1);
+    }
+
+    #[test]
+    fn a_vendored_script_has_its_licence_next_to_it() {
+        let script = ("crates/a/assets/plot-1.0/plot.min.js", "var plot");
+        assert_eq!(vendored_licence(&Tree::of(&[script])).len(), 1);
+        let empty = ("crates/a/assets/plot-1.0/LICENSE", "");
+        assert_eq!(vendored_licence(&Tree::of(&[script, empty])).len(), 1);
+        let elsewhere = ("LICENSE", "MIT");
+        assert_eq!(vendored_licence(&Tree::of(&[script, elsewhere])).len(), 1);
+        let licence = ("crates/a/assets/plot-1.0/LICENSE", "MIT");
+        assert!(vendored_licence(&Tree::of(&[script, licence])).is_empty());
     }
 
     #[test]

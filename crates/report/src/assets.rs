@@ -1,0 +1,25 @@
+//! Files of the pages that a browser shows, part of the program: no page loads anything from elsewhere.
+//!
+//! uPlot draws. It is vendored as its author built it, with its licence (MIT), which goes wherever the code goes.
+
+/// uPlot 1.6.32 as a plain script: one global, `uPlot`.
+pub const UPLOT_JS: &str = include_str!("../assets/uplot-1.6.32/uPlot.iife.min.js");
+
+/// The style that uPlot needs.
+pub const UPLOT_CSS: &str = include_str!("../assets/uplot-1.6.32/uPlot.min.css");
+
+/// The licence of uPlot, for each page that has its code.
+pub const UPLOT_LICENCE: &str = include_str!("../assets/uplot-1.6.32/LICENSE");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_vendored_script_is_the_released_one() {
+        assert!(UPLOT_JS.starts_with("/*! https://github.com/leeoniya/uPlot (v1.6.32) */"));
+        assert_eq!(UPLOT_JS.len(), 51_081);
+        assert!(UPLOT_LICENCE.starts_with("The MIT License (MIT)"));
+        assert!(UPLOT_CSS.contains(".u-select"));
+    }
+}
