@@ -10,6 +10,7 @@ mod assembly;
 mod buffers;
 mod connection;
 mod curve;
+mod detail;
 mod distribution;
 mod drop_gap;
 mod dropped_packets;
@@ -17,9 +18,11 @@ mod drops;
 mod exchanges;
 mod findings;
 mod flow_curves;
+mod flow_detail;
 mod interface;
 mod kernel_socket;
 mod ledger;
+mod ledger_detail;
 mod nesting;
 mod opening;
 mod openings;
@@ -57,9 +60,12 @@ mod window;
 
 pub use acks::{AckNews, acknowledgments};
 pub use analyzer::{Analyzer, Stores};
+pub use detail::{Columns, Detail, edges};
 pub use dropped_packets::{DroppedPacket, dropped_packets};
 pub use flow_curves::FlowCurves;
+pub use flow_detail::FlowCurve;
 pub use ledger::ledger_spans;
+pub use ledger_detail::LedgerDetail;
 pub use nesting::{Certainty, NestedTime, Nesting, RequestId, RequestLink, nest_requests};
 pub use pattern::{
     Action, Activity, LONG_WAIT_NS, NoPattern, Pattern, REFILL_MAX_NS, Step, pattern,
