@@ -8,6 +8,13 @@ pub const UPLOT_JS: &str = include_str!("../assets/uplot-1.6.32/uPlot.iife.min.j
 /// The style that uPlot needs.
 pub const UPLOT_CSS: &str = include_str!("../assets/uplot-1.6.32/uPlot.min.css");
 
+/// Draws the figures of one flow on uPlot, for the report of one file and for the page of a server alike: one global,
+/// `sockscopeFigures`.
+pub const FIGURES_JS: &str = include_str!("../assets/figures.js");
+
+/// The style of these figures.
+pub const FIGURES_CSS: &str = include_str!("../assets/figures.css");
+
 /// The licence of uPlot, for each page that has its code.
 pub const UPLOT_LICENCE: &str = include_str!("../assets/uplot-1.6.32/LICENSE");
 
@@ -21,5 +28,15 @@ mod tests {
         assert_eq!(UPLOT_JS.len(), 51_081);
         assert!(UPLOT_LICENCE.starts_with("The MIT License (MIT)"));
         assert!(UPLOT_CSS.contains(".u-select"));
+    }
+
+    #[test]
+    fn our_own_script_runs_inline_and_loads_nothing() {
+        for forbidden in ["import ", "export ", "fetch(", "</script", "http://", "https://", "url("]
+        {
+            assert!(!FIGURES_JS.contains(forbidden), "{forbidden}");
+            assert!(!FIGURES_CSS.contains(forbidden), "{forbidden}");
+        }
+        assert!(FIGURES_JS.contains("var sockscopeFigures = "));
     }
 }
