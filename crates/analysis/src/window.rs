@@ -18,7 +18,8 @@ use self::kept::Kept;
 use crate::assembly::{One, SeenLosses, Tally, is_of_connection, join};
 use crate::openings::{Established, Openings};
 use crate::record_loss_times::TraceLosses;
-use crate::{Analysis, ConnectionStore, TraceFacts};
+use crate::timeline::by_start;
+use crate::{Analysis, ConnectionStore, LossInterval, TraceFacts};
 
 /// Records of the last seconds, and their [`Analysis`].
 ///
@@ -82,6 +83,13 @@ impl Window {
     /// Those pushed after the last [`refresh`](Self::refresh) may be out of order.
     pub fn store(&self, id: ConnectionId) -> Option<&ConnectionStore> {
         self.connections.get(&id).map(|kept| &kept.store)
+    }
+
+    /// Losses that may have touched this connection, by start.
+    pub fn losses_of(&self, id: ConnectionId) -> Vec<LossInterval> {
+        let of_others = &self.losses.of_others;
+        let theirs = of_others.connections.contains(&id).then_some(&of_others.losses);
+        by_start(self.losses.all.iter().chain(theirs.into_iter().flatten()).copied().collect())
     }
 
     /// The analysis of the records so far. `now_ns`, on the clock of the records, is the end of all ledgers: a byte

@@ -59,6 +59,9 @@ pub enum Command {
     /// Write a trace bundle in a form that another tool opens.
     #[command(disable_help_flag = true)]
     Export(HandedOver),
+    /// Show a trace, or what is recorded now, as a page in a browser of this machine.
+    #[command(disable_help_flag = true)]
+    View(HandedOver),
     /// Run the experiments of classic papers on the model and check their claims.
     #[command(disable_help_flag = true)]
     Lab(HandedOver),
@@ -831,13 +834,14 @@ mod tests {
             &["call", ""],
             &[],
         ] {
-            for name in ["export", "lab", "replay", "top", "vmtp"] {
+            for name in ["export", "lab", "replay", "top", "view", "vmtp"] {
                 let parsed =
                     Arguments::try_parse_from([&["sockscope", name], words].concat()).unwrap();
                 let (Command::Export(rest)
                 | Command::Lab(rest)
                 | Command::Replay(rest)
                 | Command::Top(rest)
+                | Command::View(rest)
                 | Command::Vmtp(rest)) = parsed.command
                 else {
                     panic!("{name} is not handed over")

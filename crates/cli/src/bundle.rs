@@ -6,6 +6,7 @@ use std::path::Path;
 
 use sockscope_analysis::{Analysis, Stores};
 use sockscope_program::failure::Failure;
+use sockscope_program::last_trace::or_last;
 use sockscope_program::loaded::{Loaded, Purpose, say_notes};
 use sockscope_program::outcome::Outcome;
 use sockscope_program::output::output;
@@ -16,7 +17,6 @@ use sockscope_report::{
 };
 
 use crate::args::{self, FormatArg, PrintArgs, ShowFormat};
-use crate::last_trace::or_last;
 use crate::terminal::{self, Target};
 
 /// `sockscope report`.

@@ -1,6 +1,6 @@
-//! `sockscope lab`, `sockscope replay` and `sockscope vmtp`, commands of the program `sockscope-lab`,
-//! `sockscope top`, of `sockscope-view`, and `sockscope export`, with `sockscope convert` of a capture file, of
-//! `sockscope-convert`. The program takes the place of this process. So does that for figures of pixels.
+//! `sockscope lab`, `replay` and `vmtp`, commands of the program `sockscope-lab`; `top` and `view`, of
+//! `sockscope-view`; `export`, and `convert` of a capture file, of `sockscope-convert`. The program takes the place of
+//! this process. So does that for figures of pixels.
 //!
 //! cargo and git start their subcommands in the same way. This program then links neither the model, nor
 //! the libraries of the experiments, nor those of the screen.
@@ -24,7 +24,7 @@ const CONVERTER: &str = "sockscope-convert";
 /// Returns only when that fails.
 pub fn hand_over(command: &str, arguments: &[OsString]) -> Failure {
     let name = match command {
-        "top" => VIEW,
+        "top" | "view" => VIEW,
         "convert" | "export" => CONVERTER,
         _ => LABORATORY,
     };

@@ -18,7 +18,6 @@ mod demo;
 mod doctor;
 mod explain;
 mod hand_over;
-mod last_trace;
 mod merge;
 mod meta_thread;
 mod others;
@@ -63,6 +62,7 @@ fn execute(command: Command) -> Result<Outcome, Failure> {
         Command::Try(arguments) => trial::try_fixes(&arguments).map(|()| Outcome::Done),
         Command::Export(rest) => Err(hand_over("export", &rest.arguments)),
         Command::Top(rest) => Err(hand_over("top", &rest.arguments)),
+        Command::View(rest) => Err(hand_over("view", &rest.arguments)),
         Command::Lab(rest) => Err(hand_over("lab", &rest.arguments)),
         Command::Replay(rest) => Err(hand_over("replay", &rest.arguments)),
         Command::Vmtp(rest) => Err(hand_over("vmtp", &rest.arguments)),

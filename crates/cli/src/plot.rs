@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use sockscope_analysis::{Analysis, ConnectionStore, Finding, Stores};
 use sockscope_program::failure::Failure;
+use sockscope_program::last_trace::or_last;
 use sockscope_program::output::write_to;
 use sockscope_program::suggest::did_you_mean;
 use sockscope_record::FlowId;
@@ -18,7 +19,6 @@ use sockscope_report::{Filter, check_flow};
 use crate::args;
 use crate::bundle::{analyze_keeping, analyze_part, chosen};
 use crate::hand_over::hand_over_text;
-use crate::last_trace::or_last;
 
 /// The word that asks for every picture.
 const ALL: &str = "all";

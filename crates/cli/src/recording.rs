@@ -12,6 +12,7 @@ use sockscope_probe::{
     Recorder, RunAs, Scope, spawn,
 };
 use sockscope_program::failure::Failure;
+use sockscope_program::last_trace::LastTraces;
 use sockscope_program::machine;
 use sockscope_program::outcome::Outcome;
 use sockscope_program::output::output;
@@ -26,7 +27,6 @@ use tempfile::TempDir;
 
 use crate::args::{self, FormatArg, HowArgs};
 use crate::bundle::What;
-use crate::last_trace::LastTraces;
 use crate::meta_thread::MetaThread;
 use crate::progress::{Progress, Totals, Traffic};
 use crate::sink::BundleSink;

@@ -1,7 +1,6 @@
 //! The user as whom a recorded command runs (`--user`).
 
 use std::ffi::CString;
-use std::path::Path;
 
 use nix::unistd::{Uid, User, getgrouplist};
 use sockscope_probe::RunAs;
@@ -31,12 +30,6 @@ pub fn find(asked: Option<&str>, caller: Option<&str>) -> Result<RunAs, Failure>
         )));
     }
     run_as(&user).map_err(|error| Failure::new(format!("--user {asked}: {}", error.desc())))
-}
-
-/// The folder of the user with this number.
-pub fn home(user: u32) -> Option<Box<Path>> {
-    let user = User::from_uid(Uid::from_raw(user)).ok()??;
-    Some(user.dir.into_boxed_path()).filter(|home| home.is_absolute())
 }
 
 fn run_as(user: &User) -> Result<RunAs, nix::Error> {

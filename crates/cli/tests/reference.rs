@@ -12,7 +12,7 @@ const HEAD: &str = "\
 The help of `sockscope` and of each command; a test keeps this page the same. Results go to standard output, messages
 to standard error. Standard output of `run` belongs to the command, and its report goes to standard error. With
 `NO_COLOR` set there is no colour. Some commands are of other programs, in the same folder or in PATH. `lab`, `replay`
-and `vmtp` are of [`sockscope-lab`](lab-cli.md), `top` of [`sockscope-view`](view-cli.md). `export` is of
+and `vmtp` are of [`sockscope-lab`](lab-cli.md), `top` and `view` of [`sockscope-view`](view-cli.md). `export` is of
 [`sockscope-convert`](convert-cli.md), and so is `convert` for capture files.
 
 | exit status | meaning |
@@ -27,7 +27,7 @@ const SOCKSCOPE: Program = Program {
     path: env!("CARGO_BIN_EXE_sockscope"),
     name: "sockscope",
     package: "sockscope-cli",
-    elsewhere: &["export", "lab", "replay", "top", "vmtp"],
+    elsewhere: &["export", "lab", "replay", "top", "view", "vmtp"],
 };
 
 #[test]
@@ -40,7 +40,7 @@ fn every_command_has_an_entry() {
     let commands = commands(&SOCKSCOPE.help(&[]));
     for command in [
         "run", "record", "report", "show", "plot", "explain", "doctor", "compare", "demo", "try",
-        "top", "lab", "replay", "vmtp",
+        "top", "view", "lab", "replay", "vmtp",
     ] {
         assert!(commands.iter().any(|name| name == command), "{command}: {commands:?}");
     }

@@ -12,6 +12,7 @@ pub mod stderr;
 
 mod cut;
 pub mod failure;
+pub mod last_trace;
 pub mod loaded;
 pub mod machine;
 mod memory;

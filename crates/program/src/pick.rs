@@ -109,6 +109,16 @@ pub fn process(text: &str) -> Result<u32, String> {
 }
 
 impl PickArgs {
+    /// Whether one of them is given.
+    pub fn is_any(&self) -> bool {
+        let Self { port, addr, pid, comm, cgroup, in_band, so_log } = self;
+        !(port.is_empty() && addr.is_empty() && pid.is_empty())
+            || comm.is_some()
+            || cgroup.is_some()
+            || *in_band
+            || so_log.is_some()
+    }
+
     /// Refuses a process that is not there, before anything else is done.
     ///
     /// # Errors

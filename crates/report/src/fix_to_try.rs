@@ -52,7 +52,7 @@ pub fn change_to_replay(finding: &Finding) -> Option<&'static str> {
 }
 
 /// The command that shows it, as a user can paste it.
-pub(crate) fn command(finding: &Finding) -> Option<String> {
+pub fn fix_command(finding: &Finding) -> Option<String> {
     let trial = fix_to_try(finding).map(|one| format!("sockscope try {} -- CMD", one.fix));
     trial.or_else(|| {
         let (connection, change) = (finding.flow.connection().0, change_to_replay(finding)?);

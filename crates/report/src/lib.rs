@@ -44,10 +44,10 @@ pub use compare::{
 pub use csv::Csv;
 pub use csv_requests::CsvRequests;
 pub use filter::{Filter, FilterError};
-pub use fix_to_try::{FixToTry, change_to_replay, findings_by_cost, fix_to_try};
+pub use fix_to_try::{FixToTry, change_to_replay, findings_by_cost, fix_command, fix_to_try};
 pub use json::Json;
-pub use order::place_name;
-pub use show::{ShowOptions, show, show_tcpdump};
+pub use order::{cost_ns, place_name};
+pub use show::{ShowOptions, ShownEvent, show, show_part, show_tcpdump};
 pub use text::bar::{BarPart, ledger_bar};
 pub use text::{Text, write_labelled, write_verdict};
 pub use times::WallClock;

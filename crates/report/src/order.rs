@@ -47,7 +47,7 @@ pub(crate) fn by_importance<'a>(
 }
 
 /// Cost of all findings of a connection, nanoseconds; where they overlap it counts once.
-pub(crate) fn cost_ns<'a>(report: &Report<'a>, connection: &'a ConnectionAnalysis) -> u64 {
+pub fn cost_ns<'a>(report: &Report<'a>, connection: &'a ConnectionAnalysis) -> u64 {
     report.findings(connection).collect::<TotalCost>().ns()
 }
 

@@ -11,8 +11,8 @@ mod tcpdump;
 
 use std::io;
 
-use sockscope_analysis::{ConnectionStore, DropReasons, LossInterval};
-use sockscope_record::FlowId;
+use sockscope_analysis::{ConnectionStore, DropReasons, Events, FlowStore, LossInterval};
+use sockscope_record::{FlowId, Record};
 use sockscope_render::style::Style;
 
 use crate::{Charset, Options, ReportError, WallClock, check_flow};
@@ -79,6 +79,65 @@ pub fn show(
         out.write_all(line.of(&event).as_bytes())?;
     }
     Ok(())
+}
+
+/// An event and its line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ShownEvent {
+    /// As it was recorded; of passages the CPU is not kept.
+    pub record: Record,
+    /// As in [`show`], without its end.
+    pub line: String,
+}
+
+/// The events of one connection from `from_ns` on, before `to_ns`, in the order of [`show`]; an error with their number
+/// where there are more than `most`.
+///
+/// # Errors
+///
+/// The number of events, at least.
+pub fn show_part(
+    store: &ConnectionStore,
+    options: &ShowOptions,
+    (from_ns, to_ns): (u64, u64),
+    most: usize,
+) -> Result<Vec<ShownEvent>, usize> {
+    fn within<T: Clone>(list: &[T], at: impl Fn(&T) -> u64, (from, to): (u64, u64)) -> &[T] {
+        let start = list.partition_point(|one| at(one) < from);
+        let end = list.partition_point(|one| at(one) < to);
+        list.get(start..end).unwrap_or(&[])
+    }
+    let times = (from_ns, to_ns);
+    let count = |flow: &FlowStore| {
+        let passes = flow.passages.iter().map(|list| within(list, |pass| pass.at_ns, times).len());
+        passes.sum::<usize>() + within(&flow.events, |event| event.at_ns, times).len()
+    };
+    let all: usize = store.flows.iter().map(count).sum();
+    if all > most {
+        return Err(all);
+    }
+    let cut = |flow: &FlowStore| {
+        let mut events = Events::default();
+        within(&flow.events, |event| event.at_ns, times).iter().for_each(|it| events.push(*it));
+        let passages = std::array::from_fn(|point| {
+            within(&flow.passages[point], |pass| pass.at_ns, times).to_vec()
+        });
+        FlowStore { id: flow.id, passages, events }
+    };
+    let flows = [cut(&store.flows[0]), cut(&store.flows[1])];
+    let part =
+        ConnectionStore { flows, connection: store.connection.clone(), window: store.window };
+    let style = Style { charset: options.charset, color: options.color };
+    let start_ns = options.start_ns.unwrap_or(from_ns);
+    let range_width = line::range_width(merge::furthest(&[&part]));
+    let named = options.drop_reasons.iter().map(|(number, name)| (*number, style.clean(name)));
+    let drop_reasons = named.collect();
+    let mut line = Line::new(start_ns, options.wall_clock, range_width, style, &drop_reasons);
+    let shown = merged(&[&part], &[], options.flow).map(|record| {
+        let line = line.of(&record).trim_end().to_owned();
+        ShownEvent { record, line }
+    });
+    Ok(shown.collect())
 }
 
 fn concerns(store: &ConnectionStore, flow: Option<FlowId>) -> bool {

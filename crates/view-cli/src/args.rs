@@ -7,7 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use sockscope_program::pick::PickArgs;
 use sockscope_program::times::some_time;
 
-/// Views of running connections: the command `sockscope top`.
+/// Views of connections: the commands `sockscope top` and `sockscope view`.
 #[derive(Debug, Parser)]
 #[command(name = "sockscope-view", version, max_term_width = 100, disable_help_subcommand = true)]
 pub struct Arguments {
@@ -22,6 +22,9 @@ pub enum Command {
     /// Show which connections wait now, the one that waited longest first. Without a pick: all connections of this host.
     #[command(after_help = TOP_EXAMPLES)]
     Top(Top),
+    /// Show a trace, or what is recorded now, as a page in a browser of this machine. Without DIR: the last trace.
+    #[command(after_help = VIEW_EXAMPLES)]
+    View(View),
 }
 
 const TOP_EXAMPLES: &str = "\
@@ -29,6 +32,41 @@ Examples:
   sockscope top --port 6379
   sockscope top --comm nginx --once
   sockscope top --port 443 --json --duration 1m > waits.jsonl";
+
+const VIEW_EXAMPLES: &str = "\
+Examples:
+  sockscope view
+  sockscope view redis.sockscope --open
+  sockscope view before.sockscope after.sockscope
+  sockscope view --live --port 443
+
+The page is for this user on this machine: the address has a secret, and nothing answers without it. From another
+machine: ssh -L 8750:127.0.0.1:8750 HOST, and there `sockscope view --listen 8750`.";
+
+/// `sockscope view`.
+#[derive(Debug, Args)]
+pub struct View {
+    /// Folders of traces; of several the page has a comparison
+    #[arg(value_name = "DIR", conflicts_with = "live")]
+    pub dirs: Vec<PathBuf>,
+    /// Record now, and follow the recording. Without a pick: all connections of this host
+    #[arg(long)]
+    pub live: bool,
+    #[command(flatten)]
+    pub pick: PickArgs,
+    /// Have the desktop open the page in its browser
+    #[arg(long)]
+    pub open: bool,
+    /// Port of 127.0.0.1 to listen on; 0 is any free one
+    #[arg(long, value_name = "PORT", default_value_t = 0)]
+    pub listen: u16,
+    /// With --live, time between two refreshes: seconds, or 200ms, 5s, 2m
+    #[arg(long, value_name = "TIME", value_parser = refresh, default_value = "1s")]
+    pub interval: Duration,
+    /// With --live, time that is kept, up to now; less where this is more than a million records
+    #[arg(long, value_name = "TIME", value_parser = some_time, default_value = "60s")]
+    pub span: Duration,
+}
 
 /// `sockscope top`.
 #[derive(Debug, Args)]
@@ -87,7 +125,7 @@ mod tests {
     fn top(words: &[&str]) -> Result<Top, String> {
         let all = [&["sockscope-view", "top"], words].concat();
         let parsed = Arguments::try_parse_from(all).map_err(|error| error.to_string())?;
-        let Command::Top(top) = parsed.command;
+        let Command::Top(top) = parsed.command else { panic!("not top") };
         Ok(top)
     }
 

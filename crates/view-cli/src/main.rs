@@ -1,15 +1,19 @@
-//! The program `sockscope-view`: views of running connections.
+//! The program `sockscope-view`: views of connections, in a terminal and in a browser.
 //!
-//! `sockscope top` starts it with its arguments. Results go to standard output, messages to standard error. Exit
+//! `sockscope top` and `sockscope view` start it with their arguments. Results go to standard output, messages to standard error. Exit
 //! status: 0 done, 2 an error, which one line names.
 
 // It panics on a write error: use `stderr!`.
 #![deny(clippy::print_stderr)]
 
+#[macro_use]
+extern crate sockscope_program;
+
 mod args;
 mod keys;
 mod recorder;
 mod top;
+mod view;
 
 use std::process::ExitCode;
 
@@ -23,5 +27,6 @@ fn main() -> ExitCode {
     let arguments = Arguments::try_parse().map_err(|error| usage_error::failure(&error));
     outcome::exit_code(arguments.and_then(|arguments| match arguments.command {
         Command::Top(top) => top::top(&top).map(|()| Outcome::Done),
+        Command::View(view) => view::view(&view).map(|()| Outcome::Done),
     }))
 }

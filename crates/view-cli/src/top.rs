@@ -63,15 +63,8 @@ pub fn top(arguments: &args::Top) -> Result<(), Failure> {
 }
 
 /// Without an option: all sockets, which are those of the root control group.
-fn picked(options: &PickArgs) -> Result<Pick, Failure> {
-    let has_none = options.port.is_empty()
-        && options.addr.is_empty()
-        && options.pid.is_empty()
-        && options.comm.is_none()
-        && options.cgroup.is_none()
-        && !options.in_band
-        && options.so_log.is_none();
-    if !has_none {
+pub fn picked(options: &PickArgs) -> Result<Pick, Failure> {
+    if options.is_any() {
         return options.find(None);
     }
     let all = PickArgs { cgroup: Some(Cgroup::hierarchy()?), ..PickArgs::default() };

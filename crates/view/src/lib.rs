@@ -1,6 +1,8 @@
-//! Views of running connections. The records go through [`Window`](sockscope_analysis::Window), and the results are a
-//! terminal's picture, text, or lines of JSON.
+//! Views of connections: the screen of a terminal, and a page in a browser.
 //!
-//! Nothing here reads a clock, a file or a socket; [`top::draw`] draws into a frame that it is given.
+//! Nothing here reads a clock, a file or a socket. [`top`] draws running connections into a frame that it is given.
+//! [`page`] answers the questions of the page, from a trace or from a [`Window`](sockscope_analysis::Window).
 
+mod alone;
+pub mod page;
 pub mod top;

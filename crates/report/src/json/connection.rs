@@ -128,7 +128,7 @@ impl<'a> FindingView<'a> {
             summary: &finding.summary,
             evidence: finding.evidence.iter().map(EvidenceView::new).collect(),
             fix: &finding.fix,
-            command: fix_to_try::command(finding),
+            command: fix_to_try::fix_command(finding),
         }
     }
 }

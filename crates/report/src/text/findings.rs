@@ -52,7 +52,7 @@ fn write_one(
     }
     let first = format!("{indent}fix: ");
     page.wrapped(&first, INDENT, &finding.fix, Tone::Strong)?;
-    match fix_to_try::command(finding) {
+    match fix_to_try::fix_command(finding) {
         // In one line, so that it can be pasted.
         Some(command) => page.line(&format!("{indent}try: {command}")),
         None => Ok(()),

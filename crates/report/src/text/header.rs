@@ -195,7 +195,7 @@ fn write_verdict(
     page.labelled("verdict", &costliest(report, &first, costs_most, page), Tone::Bad)?;
     page.labelled("why", &first.worst.summary, Tone::Plain)?;
     page.labelled("fix", &first.worst.fix, Tone::Strong)?;
-    if let Some(command) = fix_to_try::command(first.worst) {
+    if let Some(command) = fix_to_try::fix_command(first.worst) {
         page.command("try", &command)?;
     }
     write_waited(report, page)?;

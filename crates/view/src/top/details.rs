@@ -1,8 +1,10 @@
 //! One connection in full: the text of its report.
 
-use sockscope_analysis::{Analysis, Nesting};
+use sockscope_analysis::Analysis;
 use sockscope_record::ConnectionId;
 use sockscope_report::{Charset, Format, Options, Origin, Report, Text};
+
+use crate::alone::alone;
 
 /// The lines of the report of one connection between the last two refreshes, in `width` columns; empty where it is
 /// not among the connections.
@@ -12,19 +14,7 @@ pub(super) fn lines(
     width: usize,
     charset: Charset,
 ) -> Vec<String> {
-    let one: Vec<_> = analysis.connections.iter().filter(|one| one.connection.id == id).collect();
-    if one.is_empty() {
-        return Vec::new();
-    }
-    let alone = Analysis {
-        facts: analysis.facts.clone(),
-        start_ns: analysis.start_ns,
-        duration_ns: analysis.duration_ns,
-        records: one.iter().map(|one| one.records).sum(),
-        points: analysis.points,
-        connections: one.into_iter().cloned().collect(),
-        nesting: Nesting::default(),
-    };
+    let Some(alone) = alone(analysis, id) else { return Vec::new() };
     let options = Options {
         width: width.clamp(Options::WIDTH_MIN, Options::WIDTH_MAX),
         charset,

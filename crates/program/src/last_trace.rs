@@ -12,14 +12,14 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, symlink};
 use std::path::{Component, Path, PathBuf};
 
+use nix::unistd::{Uid, User};
 use rustix::fs::{FlockOperation, flock};
 use rustix::process::geteuid;
-use sockscope_program::failure::Failure;
-use sockscope_program::temporary;
 use sockscope_trace::{Folder, is_bundle};
 use tempfile::TempDir;
 
-use crate::user;
+use crate::failure::Failure;
+use crate::temporary;
 
 /// The program's folder among the state of all programs.
 const FOLDER: &str = "sockscope";
@@ -166,8 +166,14 @@ fn places() -> Vec<PathBuf> {
     let below = |home: PathBuf| home.join(".local/state");
     let state = variable("XDG_STATE_HOME").into_iter();
     let homes = variable("HOME").into_iter();
-    let homes = homes.chain(user::home(geteuid().as_raw()).map(PathBuf::from)).map(below);
+    let homes = homes.chain(home(geteuid().as_raw()).map(PathBuf::from)).map(below);
     state.chain(homes).filter(|place| place.is_absolute()).collect()
+}
+
+/// The folder of the user with this number.
+fn home(user: u32) -> Option<Box<Path>> {
+    let user = User::from_uid(Uid::from_raw(user)).ok()??;
+    Some(user.dir.into_boxed_path()).filter(|home| home.is_absolute())
 }
 
 /// The folder `path`, with those above it that are not there yet. No user but this one and root can change its

@@ -1,0 +1,172 @@
+//! One connection: its ends, its path in numbers, its findings with their evidence.
+
+use serde::Serialize;
+use sockscope_analysis::{ConnectionAnalysis, FlowAnalysis, StageAnalysis};
+use sockscope_record::{ConnectionId, Point, Protocol, Side};
+use sockscope_report::{Format, Json, Options, Report, fix_command};
+
+use super::asked::since;
+use super::overview::{EndView, Places, places};
+use super::{Answer, Refused, Trace};
+use crate::alone::alone;
+
+#[derive(Serialize)]
+struct ConnectionView<'a> {
+    id: u32,
+    protocol: &'static str,
+    client: EndView<'a>,
+    server: EndView<'a>,
+    /// First and last record.
+    from: f64,
+    to: f64,
+    preexisting: bool,
+    records: u64,
+    flows: Vec<FlowView>,
+    findings: Vec<FindingView<'a>>,
+}
+
+#[derive(Serialize)]
+struct FlowView {
+    flow: u32,
+    from: &'static str,
+    bytes: u64,
+    segments: u64,
+    retransmitted_bytes: u64,
+    throughput_bytes_per_s: Option<f64>,
+    ledger: Places,
+    stages: Vec<StageView>,
+    /// Points at which bytes were seen.
+    points: Vec<u8>,
+}
+
+#[derive(Serialize)]
+struct StageView {
+    stage: &'static str,
+    delay_p50_ns: Option<u64>,
+    delay_p99_ns: Option<u64>,
+    delay_max_ns: Option<u64>,
+    length_mean_bytes: Option<f64>,
+    length_max_bytes: Option<u64>,
+}
+
+#[derive(Serialize)]
+struct FindingView<'a> {
+    id: &'static str,
+    flow: u32,
+    side: &'static str,
+    count: u64,
+    cost_ns: u64,
+    summary: &'a str,
+    fix: &'a str,
+    /// A command that shows the effect of the fix.
+    command: Option<String>,
+    evidence: Vec<EvidenceView<'a>>,
+    /// The first of its times.
+    first: Option<(f64, f64)>,
+    /// The longest of its times.
+    longest: Option<(f64, f64)>,
+}
+
+#[derive(Serialize)]
+struct EvidenceView<'a> {
+    at: f64,
+    text: &'a str,
+}
+
+/// The connection with this number.
+///
+/// # Errors
+///
+/// When there is none.
+pub fn connection(trace: &Trace, id: u32) -> Result<Answer, Refused> {
+    let id = ConnectionId(id);
+    let (one, store) = (trace.one(id)?, trace.store(id)?);
+    let start_ns = trace.start_ns();
+    let (first_ns, last_ns) = store.span_ns().unwrap_or((start_ns, start_ns));
+    let until_ns = store.window.map_or(last_ns, |window| window.until_ns.max(last_ns));
+    let connection = &one.connection;
+    Ok(Answer::json(&ConnectionView {
+        id: id.0,
+        protocol: Protocol::name(connection.protocol),
+        client: EndView::new(connection, Side::Client),
+        server: EndView::new(connection, Side::Server),
+        from: since(start_ns, first_ns),
+        to: since(start_ns, until_ns),
+        preexisting: connection.preexisting,
+        records: one.records,
+        flows: one.flows.iter().map(|flow| FlowView::new(flow, trace)).collect(),
+        findings: findings(one, start_ns),
+    }))
+}
+
+/// The report of one connection, as JSON of the schema `sockscope.report/2`.
+///
+/// # Errors
+///
+/// When there is no such connection.
+pub fn report(trace: &Trace, id: u32) -> Result<Answer, Refused> {
+    let id = ConnectionId(id);
+    trace.one(id)?;
+    let absent = || Refused::Absent(format!("no connection {} in this trace", id.0));
+    let analysis = alone(trace.analysis(), id).ok_or_else(absent)?;
+    let options = Options::default();
+    let report = Report { origin: trace.origin(), analysis: &analysis, options: &options };
+    let mut json = Vec::new();
+    Json.write(&report, &mut json).map_err(|error| Refused::Wrong(error.to_string()))?;
+    Ok(Answer::Json(json))
+}
+
+fn findings(one: &ConnectionAnalysis, start_ns: u64) -> Vec<FindingView<'_>> {
+    let time = |times: &(u64, u64)| (since(start_ns, times.0), since(start_ns, times.1));
+    let view = one.findings.iter().map(|finding| FindingView {
+        id: finding.id.name(),
+        flow: finding.flow.0,
+        side: finding.side.name(),
+        count: finding.count,
+        cost_ns: finding.cost_ns,
+        summary: &finding.summary,
+        fix: &finding.fix,
+        command: fix_command(finding),
+        evidence: finding
+            .evidence
+            .iter()
+            .map(|it| EvidenceView { at: since(start_ns, it.at_ns), text: &it.text })
+            .collect(),
+        first: finding.times.first().map(time),
+        longest: finding.times.iter().max_by_key(|times| times.1.saturating_sub(times.0)).map(time),
+    });
+    view.collect()
+}
+
+impl FlowView {
+    fn new(flow: &FlowAnalysis, trace: &Trace) -> Self {
+        let store = trace.store(flow.id.connection());
+        let has = |point: &Point| {
+            store.as_ref().is_ok_and(|store| !store.flow(flow.id.direction()).at(*point).is_empty())
+        };
+        Self {
+            flow: flow.id.0,
+            from: flow.id.direction().sender().name(),
+            bytes: flow.bytes,
+            segments: flow.segments,
+            retransmitted_bytes: flow.retransmitted_bytes,
+            throughput_bytes_per_s: flow.throughput_bytes_per_s,
+            ledger: places(&flow.ledger),
+            stages: flow.stages.iter().map(StageView::new).collect(),
+            points: Point::ALL.into_iter().filter(has).map(|point| point.number()).collect(),
+        }
+    }
+}
+
+impl StageView {
+    fn new(stage: &StageAnalysis) -> Self {
+        Self {
+            stage: stage.stage.name(),
+            delay_p50_ns: stage.delay_ns.map(|delay| delay.p50),
+            delay_p99_ns: stage.delay_ns.map(|delay| delay.p99),
+            delay_max_ns: stage.delay_ns.map(|delay| delay.max),
+            length_mean_bytes: stage.length_bytes.map(|length| length.mean),
+            length_max_bytes: stage.length_bytes.map(|length| length.max),
+        }
+    }
+}

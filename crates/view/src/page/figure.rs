@@ -1,0 +1,89 @@
+//! Arrays for the figures of one flow.
+
+use serde::Serialize;
+use sockscope_analysis::{FlowCurve, LedgerPart};
+use sockscope_record::FlowId;
+
+use super::asked::since;
+use super::{Answer, ByteAsked, FigureAsked, Refused, Trace};
+
+/// Starts of the columns, then for each curve the smallest value, the largest one and the last one of each column. NaN is
+/// unknown.
+///
+/// # Errors
+///
+/// When there is no such flow, curve or time.
+pub fn curves(trace: &Trace, asked: &FigureAsked) -> Result<Answer, Refused> {
+    let part = asked.part(trace.start_ns())?;
+    let wanted = asked.names.split(',').map(|name| {
+        FlowCurve::named(name).ok_or_else(|| {
+            let names: Vec<_> = FlowCurve::all().map(FlowCurve::name).collect();
+            Refused::Wrong(format!("no curve {name}: there are {}", names.join(", ")))
+        })
+    });
+    let wanted = wanted.collect::<Result<Vec<_>, _>>()?;
+    let (slot, store) = (trace.flow(part.flow)?, trace.store(part.id())?);
+    let Some(flow) = slot.get() else { return Err(gone(part.flow)) };
+    let edges = part.edges();
+    let columns: Vec<_> =
+        wanted.into_iter().map(|curve| flow.detail(store, curve).columns(&edges)).collect();
+    let starts = starts(trace, &edges);
+    let mut arrays = vec![starts.as_slice()];
+    for one in &columns {
+        arrays.extend([one.min.as_slice(), &one.max, &one.last]);
+    }
+    Ok(Answer::floats(&arrays))
+}
+
+/// Starts of the columns, then for each place the nanoseconds in it within each column.
+///
+/// # Errors
+///
+/// When there is no such flow, place or time.
+pub fn ledger(trace: &Trace, asked: &FigureAsked) -> Result<Answer, Refused> {
+    let part = asked.part(trace.start_ns())?;
+    let wanted = asked.names.split(',').map(|name| {
+        let found = LedgerPart::ALL.into_iter().find(|part| part.name() == name);
+        found.ok_or_else(|| Refused::Wrong(format!("no place {name}: a report names them")))
+    });
+    let wanted = wanted.collect::<Result<Vec<_>, _>>()?;
+    let (slot, store) = (trace.flow(part.flow)?, trace.store(part.id())?);
+    let Some(flow) = slot.get() else { return Err(gone(part.flow)) };
+    let edges = part.edges();
+    let columns = flow.ledger(store).columns(&edges);
+    let mut values = starts(trace, &edges);
+    for place in wanted {
+        values.extend(columns.iter().map(|column| column[place as usize] as f64));
+    }
+    Ok(Answer::floats(&[&values]))
+}
+
+#[derive(Serialize)]
+struct ByteView {
+    position: u64,
+    /// When it first passed each point; null where that was not seen.
+    at: [Option<f64>; 8],
+}
+
+/// When one byte passed each point.
+///
+/// # Errors
+///
+/// When there is no such flow.
+pub fn byte(trace: &Trace, asked: ByteAsked) -> Result<Answer, Refused> {
+    let flow = FlowId(asked.flow);
+    let slot = trace.flow(flow)?;
+    let found = slot.get().ok_or_else(|| gone(flow))?;
+    let times = found.curves.times_of_byte(asked.position);
+    let at = times.map(|at_ns| at_ns.map(|at_ns| since(trace.start_ns(), at_ns)));
+    Ok(Answer::json(&ByteView { position: asked.position, at }))
+}
+
+fn starts(trace: &Trace, edges: &[u64]) -> Vec<f64> {
+    let starts = &edges[..edges.len().saturating_sub(1)];
+    starts.iter().map(|edge| since(trace.start_ns(), *edge)).collect()
+}
+
+fn gone(flow: FlowId) -> Refused {
+    Refused::Absent(format!("no flow {flow} in this trace"))
+}
