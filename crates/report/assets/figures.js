@@ -723,6 +723,7 @@ var sockscopeFigures = (function () {
       const x = (time) => plot.valToPos(time, "x", true);
       const scale = devicePixelRatio;
       const letters = [];
+      this.drawQueues(figure, ctx, x, y, [first, end]);
       for (const name of figure.names.filter((one) => CURVES[one] && figure.isShown(one))) {
         const { letter, ink, dash } = CURVES[name];
         const { min, max, last } = figure.data.columns[name];
@@ -761,6 +762,42 @@ var sockscopeFigures = (function () {
         const down = Math.max(height - 8 * scale, top + 8 * scale);
         putLetter(figure, ctx, letter, left + width - (8 + 11 * row) * scale, down);
       }
+    },
+
+    /** The queue between two points in the colour of its stage: its height is a length, its width a delay. */
+    drawQueues(figure, ctx, x, y, [first, end]) {
+      const letters = [];
+      const [plotLeft, plotRight] = figure.view.map(x);
+      STAGES.forEach((stage, index) => {
+        const [enter, leave] = [index + 1, index + 2].map((point) => figure.data.columns[`point${point}`]);
+        if (!enter || !leave) return;
+        let [run, best] = [null, { size: 0 }];
+        ctx.beginPath();
+        for (let i = first; i < end; i += 1) {
+          const high = enter.last[i];
+          // Nothing has left it yet.
+          const low = Number.isNaN(leave.last[i]) ? enter.min[first] : leave.last[i];
+          if (!(high > low)) {
+            run = null;
+            continue;
+          }
+          const [left, right] = [x(figure.edges[i]), x(figure.edges[i + 1])];
+          const [top, bottom] = [y(high), y(low)];
+          ctx.rect(left, top, right - left, bottom - top);
+          if (!run || run.top !== top || run.bottom !== bottom) run = { left: Math.max(left, plotLeft), top, bottom };
+          run.right = Math.min(right, plotRight);
+          const size = Math.min(run.right - run.left, 4 * LETTER_PX * devicePixelRatio) * (bottom - top);
+          if (size > best.size) {
+            best = { size, height: bottom - top, x: (run.left + run.right) / 2, y: (top + bottom) / 2 };
+          }
+        }
+        ctx.globalAlpha = 0.5;
+        ctx.fillStyle = figure.color(placeProperty(stage));
+        ctx.fill();
+        ctx.globalAlpha = 1;
+        if (best.height >= LETTER_PX * devicePixelRatio) letters.push({ letter: figure.look(stage).letter, ...best });
+      });
+      for (const { letter, x: across, y: down } of letters) putLetter(figure, ctx, letter, across, down);
     },
 
     drawMarks(figure, ctx, x, y, scale) {

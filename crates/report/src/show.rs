@@ -132,8 +132,11 @@ pub fn show_part(
     let range_width = line::range_width(merge::furthest(&[&part]));
     let named = options.drop_reasons.iter().map(|(number, name)| (*number, style.clean(name)));
     let drop_reasons = named.collect();
-    let mut line = Line::new(start_ns, options.wall_clock, range_width, style, &drop_reasons);
-    let shown = merged(&[&part], &[], options.flow).map(|record| {
+    let mut shown = merged(&[&part], &[], options.flow).peekable();
+    let first_ns = shown.peek().map_or(start_ns, |record| record.at_ns);
+    let line = Line::new(start_ns, options.wall_clock, range_width, style, &drop_reasons);
+    let mut line = line.after(first_ns);
+    let shown = shown.map(|record| {
         let line = line.of(&record).trim_end().to_owned();
         ShownEvent { record, line }
     });

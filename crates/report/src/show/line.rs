@@ -43,6 +43,11 @@ impl<'a> Line<'a> {
         Self { start_ns, wall_clock, previous_ns: start_ns, range_width, style, drop_reasons, text }
     }
 
+    /// The first line counts from this time as the time of the line before it.
+    pub(super) fn after(self, previous_ns: u64) -> Self {
+        Self { previous_ns, ..self }
+    }
+
     /// The line of `event`, with its end.
     pub(super) fn of(&mut self, event: &Record) -> &str {
         self.text.clear();

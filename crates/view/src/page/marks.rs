@@ -11,7 +11,7 @@ use super::asked::{Part, since};
 use super::{Answer, PartAsked, Refused, Trace};
 
 /// Calls, or acknowledgments, that are listed at most.
-const LISTED_MAX: usize = 600;
+const LISTED_MAX: usize = 150;
 
 #[derive(Serialize, Default)]
 struct MarksView {

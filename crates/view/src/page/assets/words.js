@@ -1,1 +1,29 @@
+// Numbers for people.
 
+export const timeWords = (seconds) => window.sockscopeFigures.timeWords(seconds);
+export const byteWords = (bytes) => window.sockscopeFigures.byteWords(bytes);
+
+export function nsWords(ns) {
+  return ns === null || ns === undefined ? "?" : timeWords(ns / 1e9);
+}
+
+export function count(number) {
+  return Math.round(number).toLocaleString("en-US");
+}
+
+export function counted(number, word) {
+  return `${count(number)} ${word}${number === 1 ? "" : "s"}`;
+}
+
+/** A time of the trace: seconds to the microsecond, with the nanoseconds where these differ. */
+export function atWords(ns) {
+  const seconds = (ns / 1e9).toFixed(9);
+  return `+${seconds.replace(/000$/, "")} s`;
+}
+
+/** `python3 (17687)`, or the address where no process was seen. */
+export function endWords(end) {
+  const [first, ...rest] = end.processes;
+  if (!first) return end.address;
+  return `${first.name} (${first.pid})${rest.length ? ` and ${rest.length} more` : ""}`;
+}
