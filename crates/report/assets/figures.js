@@ -786,7 +786,7 @@ var sockscopeFigures = (function () {
           ctx.rect(left, top, right - left, bottom - top);
           if (!run || run.top !== top || run.bottom !== bottom) run = { left: Math.max(left, plotLeft), top, bottom };
           run.right = Math.min(right, plotRight);
-          const size = Math.min(run.right - run.left, 4 * LETTER_PX * devicePixelRatio) * (bottom - top);
+          const size = (run.right - run.left) * (bottom - top);
           if (size > best.size) {
             best = { size, height: bottom - top, x: (run.left + run.right) / 2, y: (top + bottom) / 2 };
           }
