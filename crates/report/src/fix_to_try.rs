@@ -79,10 +79,10 @@ mod tests {
         finding.id = FindingId::SplitMessage;
         assert_eq!(fix_to_try(&finding), None);
         assert_eq!(
-            command(&finding).unwrap(),
+            fix_command(&finding).unwrap(),
             "sockscope replay DIR --connection 1 --set one-write"
         );
         finding.id = FindingId::SlowReader;
-        assert_eq!(command(&finding), None);
+        assert_eq!(fix_command(&finding), None);
     }
 }
