@@ -84,6 +84,11 @@ impl Detail {
         self.times_ns.is_empty()
     }
 
+    /// Its steps, in order of time.
+    pub fn steps(&self) -> impl Iterator<Item = (u64, f64)> + '_ {
+        self.times_ns.iter().copied().zip(self.values.iter().copied())
+    }
+
     /// Value at an instant; NaN before the first step.
     pub fn at(&self, at_ns: u64) -> f64 {
         let after = self.times_ns.partition_point(|time_ns| *time_ns <= at_ns);

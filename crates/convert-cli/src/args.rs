@@ -33,7 +33,8 @@ pub enum Command {
 const EXPORT_EXAMPLES: &str = "\
 Examples:
   sockscope export t --to pcapng -o t.pcapng
-  wireshark t.pcapng";
+  wireshark t.pcapng
+  sockscope export t --to perfetto -o t.pftrace";
 
 const CONVERT_EXAMPLES: &str = "\
 Examples:
@@ -74,4 +75,6 @@ pub struct Export {
 pub enum Form {
     /// Capture file for Wireshark and tcpdump, with headers made anew, and findings as comments
     Pcapng,
+    /// Trace for ui.perfetto.dev: ledgers as slices, queues as counters, findings and calls
+    Perfetto,
 }

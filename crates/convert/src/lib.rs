@@ -2,6 +2,7 @@
 //! other tools.
 //!
 //! - [`capture_file`]: pcap and pcapng files;
+//! - [`perfetto`]: tracks of slices and counters;
 //! - [`pcapng`]: records as capture files, headers made anew;
 //! - [`tcpdump`]: the text that tcpdump prints, in the form of 1990 and in that of today;
 //! - [`netmon`]: the text of the NETMON (iptrace) kernel monitor, as printed in "Experimental Evaluation of SunOS IPC
@@ -16,6 +17,7 @@ pub mod capture_file;
 mod names;
 pub mod netmon;
 pub mod pcapng;
+pub mod perfetto;
 pub mod tcpdump;
 mod time;
 

@@ -2,6 +2,7 @@
 
 mod ordered;
 mod pcapng;
+mod perfetto;
 
 use sockscope_program::failure::Failure;
 
@@ -10,6 +11,7 @@ use crate::args;
 /// `sockscope export`.
 pub fn export(arguments: &args::Export) -> Result<(), Failure> {
     match arguments.to {
+        args::Form::Perfetto => perfetto::export(&arguments.dir, &arguments.output),
         args::Form::Pcapng => pcapng::export(&arguments.dir, &arguments.output),
     }
 }
