@@ -37,7 +37,7 @@ const NAMES: [(&str, &str); 26] = [
 ];
 
 /// Values that are names of things, or words of a rule.
-const VALUES: [(&str, &str); 30] = [
+const VALUES: [(&str, &str); 31] = [
     ("4.2bsd", "4.2BSD"),
     ("4.2bsd-cabrera", "4.2BSD"),
     ("4.3bsd", "4.3BSD"),
@@ -47,6 +47,7 @@ const VALUES: [(&str, &str); 30] = [
     ("decstation-5000-240", "DECstation 5000/240"),
     ("ethernet-10", "Ethernet of 10 Mbit/s"),
     ("ethernet-3", "Ethernet of 2.94 Mbit/s"),
+    ("linux", "Linux"),
     ("line-3", "line of 2.94 Mbit/s"),
     ("pair", "two hosts"),
     ("quic", "QUIC"),

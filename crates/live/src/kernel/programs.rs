@@ -188,9 +188,14 @@ impl Programs {
         Ok(programs)
     }
 
-    /// The port at which the clients are answered; `None` where programs of others have no server.
-    pub(super) fn port(&self) -> Option<u16> {
-        self.servers.last().map(|server| server.port)
+    /// The port whose connections are recorded: that at which the clients are answered, or of a pipeline, that to which
+    /// its stage sends. `None` where programs of others have no server.
+    pub(super) fn recorded_port(&self) -> Option<u16> {
+        let server = match self.kind {
+            Kind::Pipeline => self.servers.first(),
+            _ => self.servers.last(),
+        };
+        server.map(|server| server.port)
     }
 
     /// Gives each end a CPU of its own where there are two: those of client and server.
@@ -541,6 +546,7 @@ mod tests {
         assert_eq!(words[0], "discard --listen 198.18.0.1:7001 --read-bytes 32768b");
         assert!(words[1].starts_with("pipeline --listen 198.18.0.2:7000 --to 198.18.0.1:7001"));
         assert_eq!((stage.servers[0].side, stage.kind), (Side::Client, Kind::Pipeline));
+        assert_eq!(stage.recorded_port(), Some(SINK_PORT), "the stage's output, as of the model");
     }
 
     #[test]

@@ -47,7 +47,7 @@ pub(super) fn record(
     trace: Option<&Trace>,
 ) -> Result<(Seen, Measurement), KernelError> {
     let (seen, _) = with_hosts(&programs.network, |hosts| {
-        let ran = recorded::of(trace, programs.port(), |group| {
+        let ran = recorded::of(trace, programs.recorded_port(), |group| {
             on(Starter { hosts, group: Some(group) }, programs, laboratory)
         });
         let (seen, measured) = ran.map_err(|error| problem(error.to_string()))?;
