@@ -93,13 +93,13 @@ impl Ladder {
         let is_asked = scene.options.from_ns.is_some() || scene.options.to_ns.is_some();
         let total = departures(scene).count();
         let mut notes = Vec::new();
-        let gap = longest_gap(scene);
-        let picked_gap = gap.filter(|_| !is_asked && total > PICKED_ARROWS);
+        let is_picked = !is_asked && total > PICKED_ARROWS;
+        let gap = if is_picked { longest_gap(scene, departures(scene)) } else { None };
         let (first, limit) = if is_asked {
             let before = departures(scene).take_while(|it| it.pass.at_ns < scene.from_ns);
             (before.count(), ARROWS_MAX)
         } else {
-            (picked_gap.map_or(0, |gap| gap.index.saturating_sub(PICKED_ARROWS / 2)), PICKED_ARROWS)
+            (gap.map_or(0, |gap| gap.index.saturating_sub(PICKED_ARROWS / 2)), PICKED_ARROWS)
         };
         let picked: Vec<Departure<'_>> = departures(scene)
             .skip(first)
@@ -108,7 +108,7 @@ impl Ladder {
             .collect();
         if picked.len() < total {
             let (shown, all) = (picked.len(), count(total as u64));
-            let why = if picked_gap.is_some() { ", around the longest wait" } else { "" };
+            let why = if gap.is_some() { ", around the longest wait" } else { "" };
             notes.push(format!("{shown} of {all} segments shown{why}"));
         }
         let before = first
@@ -117,18 +117,13 @@ impl Ladder {
             .map(|it| it.pass.at_ns);
         let after = departures(scene).nth(first + picked.len()).map(|it| it.pass.at_ns);
         let mut arrows = arrows(scene, &picked);
-        if let Some(ended) = gap.and_then(|gap| gap.index.checked_sub(first)) {
-            let held =
-                arrows.iter().take(ended).rposition(|arrow| arrow.carries != Carries::Nothing);
-            let bold: Vec<usize> = held.into_iter().chain([ended, ended + 1]).collect();
-            for index in bold {
-                if let Some(arrow) = arrows.get_mut(index) {
-                    arrow.is_bold = true;
-                }
+        if let Some(Gap { index: ended, .. }) = longest_gap(scene, picked.iter().copied()) {
+            let has_data = |arrow: &Arrow| arrow.carries != Carries::Nothing;
+            let held = arrows[..ended].iter().rposition(has_data).unwrap_or(ended);
+            for index in [held, ended, ended + 1] {
+                arrows.get_mut(index).into_iter().for_each(|arrow| arrow.is_bold = true);
             }
-            if arrows.iter().any(|arrow| arrow.is_bold) {
-                notes.push("bold: the segments at the longest wait".to_owned());
-            }
+            notes.push("bold: the segments at the longest wait".to_owned());
         }
         let acts = acts(scene, before, after, limit * 2);
         let sees_arrivals =
@@ -194,13 +189,15 @@ fn departures<'a>(scene: &Scene<'a>) -> impl Iterator<Item = Departure<'a>> {
     })
 }
 
-/// The longest gap between departures while written bytes were not yet read; `None` when no gap
-/// is prominent.
-fn longest_gap(scene: &Scene<'_>) -> Option<Gap> {
+/// The longest gap between `departures` while written bytes were not yet read; `None` when no gap is prominent.
+fn longest_gap<'a>(
+    scene: &Scene<'_>,
+    departures: impl Iterator<Item = Departure<'a>>,
+) -> Option<Gap> {
     let mut pending: Vec<_> = scene.stores().flat_map(|it| &it.flows).map(Pending::new).collect();
     let mut longest: Option<Gap> = None;
     let (mut first_ns, mut before_ns, mut count) = (None, None, 0);
-    for Departure { pass, .. } in departures(scene) {
+    for Departure { pass, .. } in departures {
         if let Some(before_ns) = before_ns {
             let ns = pass.at_ns.saturating_sub(before_ns);
             if longest.is_none_or(|gap| ns > gap.ns) {

@@ -317,6 +317,10 @@ fn the_segments_at_the_longest_wait_are_bold() {
         assert!(bold.contains(&label), "{label} is not in {bold:?}");
     }
     assert!(svg.contains("bold: the segments at the longest wait"));
+    // The wait is not in this part.
+    let options = PlotOptions { from_ns: Some(9_000_000), ..PlotOptions::default() };
+    let after = draw(Figure::TimeSequence, &trace(stalled), &options).unwrap();
+    assert!(!after.contains("bold data") && !after.contains("bold ack"), "{after}");
 }
 
 #[test]
