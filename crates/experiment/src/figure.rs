@@ -186,7 +186,8 @@ mod tests {
             (chart, "name = \"f\"\ncomponents = [\"a_us\"]\ncases = [\"one\"]", "has 1 names, for"),
             ("socket_buffer", "pocket_buffer", "no case has a parameter `pocket_buffer_bytes`"),
             ("figure-9", "../x", "expected a name of letters"),
-            ("x = \"socket_buffer_bytes\"", "plot = \"queue-length\"", "needs `trace`"),
+            (chart, "name = \"f\"\nplot = \"queue-length\"", "needs `trace`"),
+            ("x = \"socket_buffer_bytes\"", "plot = \"acks\"", "expected one of `plot`"),
             ("y =", "only = { socket_buffer_bytes = 1 }\ny =", "`only` leaves no case"),
         ] {
             let told = problem(&chart.replace(from, to)).unwrap();

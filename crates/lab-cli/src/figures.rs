@@ -20,13 +20,17 @@ use sockscope_render::timeline::draw_timeline;
 use sockscope_report::plot::{PlotOptions, draw};
 
 use crate::experiment_ids::failure;
-use crate::lab::bundles;
 
 /// Width and height of a chart, pixels.
 pub const FIGURE_PX: (u32, u32) = (960, 640);
 
 /// A figure's name and its drawing.
 type Named = (String, String);
+
+/// The trace bundles that a run on this kernel kept.
+pub fn bundles(results: &RunResult) -> &[(Case, PathBuf)] {
+    results.kernel.as_ref().map_or(&[], |kernel| &kernel.bundles)
+}
 
 /// Writes the figures of the traces of all cases.
 pub fn keep_traces(

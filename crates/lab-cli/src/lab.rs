@@ -23,7 +23,7 @@ use crate::args::{
     CheckFormat, CompareFormat, Lab, LabCheck, LabCommand, LabCompare, LabFormat, LabOn, LabRun,
 };
 use crate::experiment_ids::{LIVE, failure};
-use crate::figures::{self, FIGURE_PX, write_figure};
+use crate::figures::{self, FIGURE_PX, bundles, write_figure};
 use crate::{host, link, pattern, png, profile, work};
 
 /// Time between two lines of progress on a terminal.
@@ -176,11 +176,6 @@ fn on_kernel(
     let plan = kernel::Plan { laboratory: &laboratory, runs, rule, profiles, traces };
     kernel::run(experiment, plan, is_wanted, progress)
         .map_err(|error| Failure::new(error.to_string()))
-}
-
-/// The trace bundles that a run on this kernel kept.
-pub(crate) fn bundles(results: &result::RunResult) -> &[(Case, PathBuf)] {
-    results.kernel.as_ref().map_or(&[], |kernel| &kernel.bundles)
 }
 
 fn create(folder: &Path) -> Result<(), Failure> {

@@ -3,6 +3,7 @@
 //! A chart sets numbers of the results over a parameter, a line for each combination of the other
 //! parameters. The unit of both is read from the end of their name.
 
+mod captions;
 mod components;
 mod gaps;
 mod measured;
@@ -13,16 +14,16 @@ mod words;
 use std::str::FromStr;
 
 use sockscope_experiment::result::RunResult;
-use sockscope_experiment::{Case, Error, Experiment, Figure, Scale, word};
+use sockscope_experiment::{Case, Error, Experiment, Figure, Scale};
 use sockscope_render::chart::{Chart, ChartAxis, ChartPanel, Join, Series, Spread, draw_chart};
 use sockscope_render::components::{Components, draw_components};
 use sockscope_render::size::SizeError;
 use sockscope_report::plot::{Figure as Plot, Overlay};
-use toml::Value;
 
-use self::measured::Measured;
-use crate::model::without_path;
+use self::captions::{facts, notes, series_words, subtitle, unknown};
+use self::measured::{Measured, number};
 
+pub use captions::On;
 pub use overlays::{Traced, overlaid};
 pub use phases::{activity, case_of};
 
@@ -56,29 +57,6 @@ pub fn about(figure: &Figure, experiment: &Experiment, case: &Case, on: On) -> S
     subtitle(figure, experiment, Some(case), on)
 }
 
-/// What an experiment ran on, in the subtitle.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum On {
-    /// The model.
-    Model,
-    /// The kernel of this machine.
-    Kernel,
-}
-
-impl On {
-    /// Of these results.
-    pub fn of(result: &RunResult) -> Self {
-        if result.kernel.is_some() { Self::Kernel } else { Self::Model }
-    }
-
-    fn words(self) -> &'static str {
-        match self {
-            Self::Model => "model",
-            Self::Kernel => "this kernel",
-        }
-    }
-}
-
 /// A figure of results, to be drawn.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Drawing {
@@ -101,7 +79,7 @@ impl Drawing {
     ///
     /// # Errors
     ///
-    /// When the width or the height is none that a figure can have.
+    /// When no figure can have the width or the height.
     pub fn draw(&self, width: u32, height: u32) -> Result<String, SizeError> {
         in_kilobytes(|note| match self {
             Self::Chart(chart) => {
@@ -137,24 +115,6 @@ pub fn in_kilobytes<E>(draw: impl Fn(Option<&str>) -> Result<String, E>) -> Resu
 pub fn in_words(name: &str, value: f64) -> String {
     let Measured { quantity, factor, .. } = Measured::of(name);
     quantity.words(value * factor)
-}
-
-/// The notes under a chart: the figure's own note, then those of the experiment.
-fn notes(figure: &Figure, experiment: &Experiment) -> Vec<String> {
-    let axis = figure.y_over_data.then(|| "the y axis does not begin at 0".to_owned());
-    figure.note.iter().chain(&experiment.notes).cloned().chain(axis).collect()
-}
-
-/// `Figure 11` where the name begins so, else where the paper has the experiment's results.
-fn place(figure: &Figure, experiment: &Experiment) -> String {
-    let number = figure
-        .name
-        .strip_prefix("figure-")
-        .map(|rest| rest.chars().take_while(char::is_ascii_digit).collect::<String>());
-    match number {
-        Some(number) if !number.is_empty() => format!("Figure {number}"),
-        _ => experiment.source.clone(),
-    }
 }
 
 /// The charts that the experiment asks for, by the names of their figures.
@@ -208,23 +168,6 @@ fn drawing(figure: &Figure, result: &RunResult) -> Result<Drawing, String> {
         panels.iter().map(|names| panel(figure, result, x, names)).collect::<Result<_, _>>()?
     };
     Ok(Drawing::Chart(Chart { title, subtitle, panels, notes, facts }))
-}
-
-/// The line at the foot: the command, the cases and runs, and on what they ran.
-fn facts(figure: &Figure, result: &RunResult) -> String {
-    let runs = result.experiment.repetitions;
-    let cases = result.cases.iter().filter(|case| figure.shows(&case.case)).count();
-    format!(
-        "sockscope: lab run {}{}; {cases} case{}, {runs} run{} of each{}",
-        result.experiment.id,
-        if result.kernel.is_some() { " --on live" } else { "" },
-        if cases == 1 { "" } else { "s" },
-        if runs == 1 { "" } else { "s" },
-        match &result.kernel {
-            Some(kernel) => format!("; {}", kernel.machine),
-            None => format!(", seed {}", result.experiment.seed),
-        }
-    )
 }
 
 /// `names` in the order of first appearance of their quantities: numbers of one share a panel.
@@ -289,50 +232,6 @@ fn spread(scale: Scale) -> Spread {
         Scale::Log => Spread::Log,
         Scale::Doubling => Spread::Doubling,
         Scale::Places => Spread::Places,
-    }
-}
-
-fn unknown(figure: &Figure, name: &str, numbers: &[(String, Option<f64>)]) -> String {
-    let known: Vec<&str> = numbers.iter().map(|(name, _)| name.as_str()).collect();
-    format!("figure `{}`: no result `{name}`; there are {}", figure.name, known.join(", "))
-}
-
-/// The words that distinguish the line of `case` from others.
-fn series_words(figure: &Figure, case: &Case, x: &str) -> String {
-    let swept = &case.named[case.named.len() - case.swept..];
-    let varies = |name: &String| match &figure.series {
-        Some(names) => names.contains(name),
-        None => name != x && !figure.only.contains_key(name),
-    };
-    let named = case.named.iter().filter(|pair| figure.series.is_some() || swept.contains(pair));
-    let words = named
-        .filter(|(name, _)| varies(name))
-        .map(|(name, value)| words::of_parameter(name, value));
-    words.collect::<Vec<_>>().join(", ")
-}
-
-/// Where the figure stands in the paper, and what all cases share of machine and personality with
-/// this one.
-/// Under a title: where the paper has it, on what it ran (`on`), and the parameters that say more of that.
-fn subtitle(figure: &Figure, experiment: &Experiment, case: Option<&Case>, on: On) -> String {
-    // A file that is gone after the run leaves its path.
-    let case = case.map(|case| without_path(case).unwrap_or_else(|_| case.clone()));
-    let fixed = case.as_ref().map_or(&[][..], |case| &case.named[..case.named.len() - case.swept]);
-    let told = fixed.iter().filter_map(|(name, value)| {
-        let of_model = ["machine", "personality"].contains(&name.as_str());
-        let is_told =
-            ["link", "protocol"].contains(&name.as_str()) || (of_model && on == On::Model);
-        is_told.then(|| words::of_word(&word(value)))
-    });
-    let words = [place(figure, experiment), on.words().to_owned()].into_iter().chain(told);
-    words.collect::<Vec<_>>().join(", ")
-}
-
-fn number(value: &Value) -> Option<f64> {
-    match value {
-        Value::Integer(number) => Some(*number as f64),
-        Value::Float(number) => Some(*number),
-        _ => None,
     }
 }
 

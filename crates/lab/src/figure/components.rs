@@ -6,8 +6,9 @@ use sockscope_record::Stage;
 use sockscope_render::components::{Component, ComponentPanel};
 use sockscope_report::palette;
 
+use super::captions::{series_words, unknown};
 use super::measured::Measured;
-use super::{series_words, unknown, words};
+use super::words;
 
 /// Rows of Table 1 of the study that are stages.
 const STAGES: [(&str, Stage); 7] = [

@@ -3,6 +3,7 @@
 //! Its end is the unit: `_bytes`, `_ns`, `_us`, `_ms`, `_s`, `_bits_per_s`, `_per_s`, `_percent`.
 
 use sockscope_render::units::Quantity;
+use toml::Value;
 
 /// The meaning of a name for its number.
 #[derive(Debug, Clone, PartialEq)]
@@ -52,6 +53,15 @@ impl Measured {
             Quantity::Rate => "rate",
             Quantity::Percent => "share",
         }
+    }
+}
+
+/// A number of any type.
+pub(super) fn number(value: &Value) -> Option<f64> {
+    match value {
+        Value::Integer(number) => Some(*number as f64),
+        Value::Float(number) => Some(*number),
+        _ => None,
     }
 }
 

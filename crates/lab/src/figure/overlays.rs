@@ -7,7 +7,7 @@ use sockscope_record::Direction;
 use sockscope_render::chart::Chart;
 use sockscope_report::plot::{Overlay, PlotOptions, Run, overlay};
 
-use super::{On, facts, notes, series_words, subtitle};
+use super::captions::{On, facts, notes, series_words, subtitle};
 
 /// The connection of one case, and the direction that is shown.
 pub type Traced<'a> = (&'a Case, &'a ConnectionStore, Direction);

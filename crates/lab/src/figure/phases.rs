@@ -8,7 +8,7 @@ use sockscope_record::{Direction, Stage};
 use sockscope_render::timeline::{ActivityRow, QueueCurve, Timeline};
 use sockscope_report::palette;
 
-use super::{On, facts, notes, subtitle};
+use super::captions::{On, facts, notes, subtitle};
 
 /// The case that the figure shows: the first.
 pub fn case_of<'a>(figure: &Figure, result: &'a RunResult) -> Option<&'a CaseResult> {

@@ -3,8 +3,7 @@
 use sockscope_experiment::word;
 use toml::Value;
 
-use super::measured::Measured;
-use super::number;
+use super::measured::{Measured, number};
 
 /// Names whose parts are no words that a reader expects.
 const NAMES: [(&str, &str); 26] = [

@@ -87,7 +87,7 @@ pub(super) fn draw_queue(
         let ink = palette::ink(palette::stage(stage), page);
         step_line::draw_length(scene, page, &panel, &steps, ink);
         if !asked.is_empty() {
-            step_line::draw(scene, page, &panel, &asked, ASKED);
+            step_line::draw_mean(scene, page, &panel, &asked, ASKED);
         }
     }
     page.svg.end_group();

@@ -30,6 +30,22 @@ pub(super) fn draw(
     }
 }
 
+/// Draws `steps` with this ink and stroke, or if there are too many for the pixels, their mean over time.
+pub(super) fn draw_mean(
+    scene: &Scene<'_>,
+    page: &mut Page,
+    panel: &Panel,
+    steps: &[Step],
+    (ink, stroke): (Ink, Stroke),
+) {
+    let path = if is_dense(steps, panel) {
+        mean_path(panel, &columns_of(scene, panel, steps))
+    } else {
+        exact_path(scene, panel, steps)
+    };
+    page.svg.path(&ink.drawn(stroke), &path);
+}
+
 /// Draws `steps` as the length of a queue: the curve with the area under it, or if there are too
 /// many steps for the pixels, their mean over time within the pale range of their values.
 pub(super) fn draw_length(

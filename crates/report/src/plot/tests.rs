@@ -227,6 +227,13 @@ fn bytes_given_to_write_are_drawn_above_those_in_the_send_queue() {
     assert!(texts(&svg).contains(&"with what write() still holds"));
     let without = drawn(Figure::QueueLength, &trace(STALLED));
     assert!(!without.contains("write() still holds"), "no call has more than the queue");
+    // More steps than pixels: still a dashed line.
+    let mut long = String::from("0 c call 0+100000");
+    for step in 0..1_000 {
+        long.push_str(&format!(" | {step} c 1 {0}+100 | {step} c 2 {0}+100", step * 100));
+    }
+    let svg = drawn(Figure::QueueLength, &trace(&long));
+    assert_eq!(strokes(group(&svg, "send_queue"), "dashed place-send_queue"), 1);
 }
 
 #[test]
