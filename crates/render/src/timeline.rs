@@ -221,13 +221,13 @@ mod tests {
         let marks = drawing.matches("<path class=\"dotted plain\"");
         assert_eq!(marks.count(), 2, "one path in each panel");
         assert!(svg.contains(">most 300 B<") && svg.contains(">write begins<"), "{svg}");
-        assert_eq!(svg.matches(">time (ns)<").count(), 1, "numbers stand under the last panel");
+        assert_eq!(svg.matches(">time (µs)<").count(), 1, "numbers stand under the last panel");
     }
 
     #[test]
     fn rows_without_a_queue_have_the_numbers() {
         let alone = Timeline { queues: Vec::new(), ..timeline() };
-        let svg = draw_timeline(&alone, 800, 300).unwrap();
-        assert!(svg.contains(">time (ns)<") && !svg.contains("bytes in the queue"), "{svg}");
+        let svg = draw_timeline(&alone, 800, 400).unwrap();
+        assert!(svg.contains(">time (µs)<") && !svg.contains("bytes in the queue"), "{svg}");
     }
 }
