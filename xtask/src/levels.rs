@@ -29,7 +29,7 @@ pub const TABLE: &[Row] = &[
     row(2, "sim", "virtual time: events, CPU, links, machine cost tables"),
     row(2, "report", "analysis results as text, JSON, CSV, SVG, one-file HTML"),
     row(2, "remote", "proxies of channels over VMTP: remote peers like local ones"),
-    row(3, "view", "the screen of a terminal over a running analysis"),
+    row(3, "view", "the screen of a terminal and the page of a browser over an analysis"),
     row(3, "experiment", "experiment files and papers in; results as text, JSON, CSV out"),
     row(4, "lab", "experiments on the model: workloads, topologies, runs, figures"),
     row(4, "live", "experiments on this kernel: protocols, layers, their cost"),

@@ -6,6 +6,9 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+/// What playwright-core runs on.
+const NODE_MIN: u32 = 20;
+
 /// The folder of the tests.
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/browser")
@@ -20,8 +23,13 @@ fn missing() -> Option<String> {
     if !folder().join("node_modules/playwright-core").exists() {
         return Some("no playwright-core: `make setup` installs it".to_owned());
     }
-    let node = Command::new("node").arg("--version").output();
-    node.is_err().then(|| "no node: `make setup` installs it".to_owned())
+    let Ok(node) = Command::new("node").arg("--version").output() else {
+        return Some("no node: `make setup` installs it".to_owned());
+    };
+    let version = String::from_utf8_lossy(&node.stdout).trim().to_owned();
+    let major = version.trim_start_matches('v').split('.').next().and_then(|it| it.parse().ok());
+    let is_old = major.is_none_or(|major: u32| major < NODE_MIN);
+    is_old.then(|| format!("node is {version}, and playwright-core needs {NODE_MIN} or later"))
 }
 
 /// Runs one file of tests, unless the browser is missing.

@@ -10,10 +10,10 @@ use page::{Program, commands};
 const HEAD: &str = "\
 # Command line of the views
 
-The help of `sockscope-view` and of its commands; a test keeps this page the same. `sockscope top` starts this program
-with its arguments; it must be in the folder of `sockscope` or in PATH, and
+The help of `sockscope-view` and of its commands; a test keeps this page the same. `sockscope top` and `sockscope view`
+start this program with their arguments; it must be in the folder of `sockscope` or in PATH, and
 `cargo build --release -p sockscope-view-cli` builds it. Results go to standard output, messages to standard error.
-[top](top.md) describes the screen, its keys and its JSON.
+[top](top.md) describes the screen, its keys and its JSON, [view](view.md) the page.
 
 | exit status | meaning |
 |---|---|
@@ -35,5 +35,5 @@ fn the_page_of_the_command_line_is_what_the_program_says() {
 
 #[test]
 fn every_command_has_an_entry() {
-    assert_eq!(commands(&VIEW.help(&[])), ["top"]);
+    assert_eq!(commands(&VIEW.help(&[])), ["top", "view"]);
 }

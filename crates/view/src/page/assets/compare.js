@@ -4,9 +4,9 @@ import { el, ledgerBar } from "./elements.js";
 import { json } from "./server.js";
 import { byteWords, count, counted, nsWords } from "./words.js";
 
-/** Words for the verdicts of a comparison. */
+/** Words for the verdicts of a comparison in which nothing is shown. */
 const CHANGES = {
-  same: "the same", not_shown: "no difference shown", shown: "differs", too_few: "too few runs to tell", unknown: "not known",
+  same: "the same", no_difference_shown: "no difference shown", too_few: "too few calls to tell", unknown: "not known",
 };
 
 export async function open(root, context) {
@@ -72,12 +72,10 @@ function change(role, index) {
   if (index === 0) return "";
   const found = role.changes[index - 1].exchange_ns_p50;
   if (!found) return "–";
-  const words = CHANGES[found.verdict] || found.verdict.replaceAll("_", " ").replaceAll("-", " ");
-  if (found.difference === null || found.difference === 0) return words;
-  const sign = found.difference < 0 ? "−" : "+";
-  const kind = found.difference < 0 ? "change-good" : "change-bad";
-  const range = found.low === null ? "" : ` (${signed(found.low)} to ${signed(found.high)})`;
-  return el("span", { class: kind, title: words }, `${sign}${nsWords(Math.abs(found.difference))}${range}`);
+  if (CHANGES[found.verdict]) return CHANGES[found.verdict];
+  const kind = found.verdict === "lower" ? "change-good" : "change-bad";
+  const range = `${signed(found.low)} to ${signed(found.high)}`;
+  return el("span", { class: kind, title: "the difference of the medians, with its 95 % interval" }, `${signed(found.difference)} (${range})`);
 }
 
 function signed(ns) {
