@@ -106,11 +106,15 @@ fn it_ends_with_its_terminal_also_where_the_signal_is_ignored() {
         let mut command = Command::new("sh");
         command.args(["-c", shell, "sh", env!("CARGO_BIN_EXE_sockscope-view"), "view", BUNDLE]);
         terminal.start(command);
-        terminal.wait_for("the address", |screen| screen.contains("the page is at http://127.0.0.1:"));
+        terminal
+            .wait_for("the address", |screen| screen.contains("the page is at http://127.0.0.1:"));
         let mut child = terminal.close();
         let begun = Instant::now();
         while child.try_wait().unwrap().is_none() {
-            assert!(begun.elapsed() < Duration::from_secs(20), "it goes on without a terminal: {shell}");
+            assert!(
+                begun.elapsed() < Duration::from_secs(20),
+                "it goes on without a terminal: {shell}"
+            );
             std::thread::sleep(Duration::from_millis(50));
         }
     }

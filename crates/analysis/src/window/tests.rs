@@ -1,7 +1,7 @@
 //! Windows over small traces, and over random streams.
 
 use proptest::prelude::*;
-use sockscope_record::{Connection, ConnectionId, Point, Record};
+use sockscope_record::{Connection, ConnectionId, Direction, FlowId, Loss, Point, Record, marks};
 
 use super::Window;
 use crate::testing::{call, connection, records};
@@ -231,4 +231,22 @@ proptest! {
         let slices = &sum;
         prop_assert_eq!(slices, &expected.connections[0].flows[0].ledger);
     }
+}
+
+#[test]
+fn a_loss_of_others_touches_their_connections_alone() {
+    let [theirs, own] = [1, 2].map(ConnectionId);
+    let loss = |at_ns, marks, flow| {
+        let record = Record { at_ns, flow, marks, ..Record::default() };
+        record.with_loss(Loss::new(Some(Point::InputDequeue), 1, 0))
+    };
+    let mut window = Window::new();
+    window.push(&[
+        loss(30, marks::OF_OTHERS, FlowId::default()),
+        loss(20, 0, FlowId::default()),
+        loss(10, marks::OF_OTHERS, theirs.flow(Direction::FromClient)),
+    ]);
+    window.refresh(TraceFacts::default(), None);
+    let ends = |id| window.losses_of(id).iter().map(|loss| loss.end_ns).collect::<Vec<_>>();
+    assert_eq!((ends(own), ends(theirs)), (vec![20], vec![20, 30]));
 }

@@ -351,3 +351,23 @@ fn packets_of_a_flow_that_is_not_there_are_refused() {
     let error = show_tcpdump(&stores, Some(FlowId(9)), &mut Vec::new()).unwrap_err();
     assert!(matches!(error, ReportError::NoSuchFlow { .. }));
 }
+
+#[test]
+fn a_part_has_the_lines_of_the_whole_that_are_in_its_time() {
+    let records = [
+        at(10, Kind::SendEnqueue, 0, 100),
+        at(20, Kind::SendDequeue, 0, 100),
+        at(30, Kind::Wakeup, 0, 0),
+        at(40, Kind::SendEnqueue, 100, 50),
+    ];
+    let store = store(&records);
+    let options = ShowOptions { start_ns: Some(START_NS), ..ShowOptions::default() };
+    let (from_ns, to_ns) = (START_NS + 20_000, START_NS + 40_000);
+    let part = show_part(&store, &options, (from_ns, to_ns), 2).unwrap();
+    let kinds: Vec<_> = part.iter().map(|one| one.record.kind).collect();
+    assert_eq!(kinds, [Kind::SendDequeue, Kind::Wakeup], "the end is not part of it");
+    assert!(part[0].line.contains("0.000020000       0.000"), "{}", part[0].line);
+    assert!(part[1].line.contains("0.000030000      10.000"), "{}", part[1].line);
+    assert_eq!(show_part(&store, &options, (from_ns, to_ns), 1), Err(2));
+    assert_eq!(show_part(&store, &options, (to_ns + 1, to_ns + 2), 1), Ok(Vec::new()));
+}

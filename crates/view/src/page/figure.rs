@@ -87,3 +87,57 @@ fn starts(trace: &Trace, edges: &[u64]) -> Vec<f64> {
 fn gone(flow: FlowId) -> Refused {
     Refused::Absent(format!("no flow {flow} in this trace"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::page::testing::{floats, json, stalled};
+
+    fn asked(from: f64, to: f64, columns: u32, names: &str) -> FigureAsked {
+        FigureAsked { flow: 2, from, to, columns, names: names.to_owned() }
+    }
+
+    #[test]
+    fn a_stall_is_the_room_between_two_curves() {
+        let answer = curves(&stalled(), &asked(0.0, 50_000.0, 5, "point1,point2")).unwrap();
+        let found = floats(&answer);
+        let arrays: Vec<&[f64]> = found.chunks(5).collect();
+        let [starts, _, _, written, _, _, taken] = arrays[..] else {
+            panic!("{} arrays", arrays.len())
+        };
+        assert_eq!(starts, [0.0, 10_000.0, 20_000.0, 30_000.0, 40_000.0]);
+        assert_eq!(written, [400.0; 5]);
+        assert_eq!(taken, [100.0, 100.0, 100.0, 100.0, 400.0]);
+    }
+
+    #[test]
+    fn the_ledger_has_each_nanosecond_once() {
+        let names: Vec<_> = LedgerPart::ALL.iter().map(|part| part.name()).collect();
+        let answer = ledger(&stalled(), &asked(0.0, 45_000.0, 9, &names.join(","))).unwrap();
+        let found = floats(&answer);
+        let places: Vec<&[f64]> = found.chunks(9).skip(1).collect();
+        for column in 0..9 {
+            let sum: f64 = places.iter().map(|place| place[column]).sum();
+            assert_eq!(sum, 5_000.0, "column {column}");
+        }
+    }
+
+    #[test]
+    fn a_byte_has_its_times_since_the_start() {
+        let found = json(&byte(&stalled(), ByteAsked { flow: 2, position: 250 }).unwrap());
+        assert_eq!(found["at"][0], 1_000.0);
+        assert_eq!(found["at"][1], 45_000.0);
+        let never = json(&byte(&stalled(), ByteAsked { flow: 2, position: 400 }).unwrap());
+        assert!(never["at"].as_array().unwrap().iter().all(serde_json::Value::is_null));
+    }
+
+    #[test]
+    fn what_is_not_there_is_named() {
+        let said = |asked| curves(&stalled(), &asked).unwrap_err().to_string();
+        assert!(said(asked(0.0, 1.0, 1, "point9")).contains("no curve point9: there are point1, "));
+        let absent = FigureAsked { flow: 8, ..asked(0.0, 1.0, 1, "point1") };
+        assert!(said(absent).contains("no connection 4 in this trace"));
+        let refused = ledger(&stalled(), &asked(0.0, 1.0, 1, "moon")).unwrap_err();
+        assert!(refused.to_string().contains("no place moon"));
+    }
+}

@@ -220,3 +220,33 @@ impl<'a> ConnectionView<'a> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::page::testing::{json, stalled};
+
+    fn matching(words: &str) -> u64 {
+        let asked = ListAsked { words: words.to_owned(), limit: None };
+        json(&overview(&stalled(), &asked))["matching"].as_u64().unwrap()
+    }
+
+    #[test]
+    fn all_words_must_be_of_a_connection() {
+        assert_eq!(
+            ["", "redis", "REDIS caller", "127.0.0.1:80", "nginx", "redis nginx"].map(matching),
+            [1, 1, 1, 1, 0, 0]
+        );
+    }
+
+    #[test]
+    fn a_connection_has_both_flows_with_the_places_that_have_time() {
+        let found =
+            json(&overview(&stalled(), &ListAsked { words: String::new(), limit: Some(1) }));
+        let one = &found["connections"][0];
+        assert_eq!((&one["flows"][0]["flow"], &one["flows"][0]["bytes"]), (&2.into(), &400.into()));
+        let ledger = one["flows"][0]["ledger"].as_object().unwrap();
+        assert!(ledger.values().all(|ns| ns.as_u64() > Some(0)), "{ledger:?}");
+        assert_eq!(one["client"]["processes"][0]["name"], "caller");
+    }
+}

@@ -71,3 +71,34 @@ impl RecordView {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::page::testing::{json, stalled};
+
+    fn found(from: f64, to: f64) -> serde_json::Value {
+        json(&records(&stalled(), &PartAsked { flow: 2, from, to, columns: 1 }).unwrap())
+    }
+
+    #[test]
+    fn the_records_of_a_part_are_listed_in_order_of_time() {
+        let all = found(0.0, 50_000.0);
+        assert_eq!(all["count"], 16);
+        let times: Vec<f64> = all["records"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|it| it["at"].as_f64().unwrap())
+            .collect();
+        assert!(times.is_sorted() && times[15] == 45_000.0, "{times:?}");
+        let one = found(900.0, 1_100.0);
+        assert_eq!(one["count"], 1);
+        assert_eq!(
+            (&one["records"][0]["point"], &one["records"][0]["offset"]),
+            (&1.into(), &100.into())
+        );
+        assert!(one["records"][0]["line"].as_str().unwrap().contains("SendEnqueue"));
+        assert_eq!(found(60_000.0, 70_000.0)["count"], 0);
+    }
+}

@@ -184,3 +184,49 @@ impl Trace {
 fn absent(id: ConnectionId) -> Refused {
     Refused::Absent(format!("no connection {} in this trace: it may have ended long ago", id.0))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::page::testing::{START_NS, connection, floats, passed};
+    use crate::page::{FigureAsked, curves};
+
+    /// The last position that passed point 1 in the first 100 µs, and that of point 2.
+    fn last(trace: &Trace) -> Vec<f64> {
+        let names = "point1,point2".to_owned();
+        let asked = FigureAsked { flow: 2, from: 0.0, to: 100_000.0, columns: 1, names };
+        let found = floats(&curves(trace, &asked).unwrap());
+        vec![found[3], found[6]]
+    }
+
+    #[test]
+    fn a_recording_goes_on_and_its_times_count_from_its_start() {
+        let facts = TraceFacts::default;
+        let mut trace = Trace::running("now".to_owned(), Origin::default(), facts(), START_NS);
+        assert!(trace.is_running() && trace.analysis().connections.is_empty());
+        assert!(trace.store(ConnectionId(1)).is_err());
+        trace.describe(connection(1));
+        trace.push(&passed(1, 0, 100, START_NS + 10, START_NS + 20));
+        trace.refresh(facts(), START_NS, START_NS + 1_000, 0);
+        assert_eq!(last(&trace), [100.0, 100.0]);
+        trace.push(&passed(1, 100, 300, START_NS + 2_000, START_NS + 3_000));
+        assert_eq!(last(&trace), [100.0, 100.0], "figures are of the last refresh");
+        trace.refresh(facts(), START_NS, START_NS + 4_000, 9);
+        assert_eq!((last(&trace), trace.missed()), (vec![400.0, 400.0], 9));
+    }
+
+    #[test]
+    fn a_recording_forgets_what_was_read_long_ago() {
+        let facts = TraceFacts::default;
+        let mut trace = Trace::running("now".to_owned(), Origin::default(), facts(), START_NS);
+        trace.describe(connection(1));
+        for call in 0..100 {
+            let at_ns = START_NS + call * 1_000;
+            trace.push(&passed(1, call * 100, 100, at_ns, at_ns + 500));
+        }
+        trace.refresh(facts(), START_NS, START_NS + 100_000, 0);
+        assert_eq!(trace.records(), 800);
+        trace.refresh(facts(), START_NS + 50_000, START_NS + 101_000, 0);
+        assert!((400..500).contains(&trace.records()), "{}", trace.records());
+    }
+}
