@@ -1,5 +1,6 @@
 //! The analysis of a stream gives the report of the whole trace, and its memory is flat.
 
+#[path = "../../view/tests/calls/mod.rs"]
 mod calls;
 
 use std::num::NonZeroUsize;

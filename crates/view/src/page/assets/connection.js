@@ -125,12 +125,18 @@ class Page {
     const delay = p50 === null ? "?" : nsWords(p50);
     const box = el(
       "div", { title: `${stage}: ${words}, points ${ends.join(" to ")}` },
-      el("div", { class: "stage" }, `${ends[0]}–${ends[1]} ${stage.replaceAll("_", " ")}`),
+      el("div", { class: "stage" }, `${ends[0]}–${ends[1]} ${this.stageName(stage)}`),
       el("div", { class: "delay" }, delay),
       el("div", { class: "more" }, p99 === null ? "" : `p99 ${nsWords(p99)}`),
       el("div", { class: "more" }, most === null ? "" : `most ${byteWords(most)}`),
     );
     return inPlace(box, stage);
+  }
+
+  /** Of datagrams no TCP has them. */
+  stageName(stage) {
+    const name = this.one.protocol === "udp" ? stage.replace("tcp", "udp") : stage;
+    return name.replaceAll("_", " ");
   }
 
   async drawFigures(range, view) {
