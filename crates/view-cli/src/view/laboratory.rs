@@ -75,7 +75,7 @@ impl Laboratory {
         Ok(json!({ "experiments": view.collect::<Vec<_>>() }))
     }
 
-    /// Starts a run where there is none, and says how it is.
+    /// Starts a run where the session has no such run, and says how it is.
     pub fn start(&self, id: &str, asked: LabAsked) -> Result<Value, Refused> {
         check(id)?;
         let mut jobs = self.jobs();

@@ -7,6 +7,7 @@ mod laboratory;
 mod routes;
 mod running;
 mod server;
+mod shared;
 mod token;
 
 use std::io::{self, IsTerminal};

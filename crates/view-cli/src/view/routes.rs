@@ -19,7 +19,7 @@ use sockscope_view::page::{
 
 use super::guard::{Guard, check, refused};
 use super::laboratory::LabAsked;
-use super::server::Shared;
+use super::shared::Shared;
 
 /// All routes, behind the guard.
 pub fn all(guard: Arc<Guard>, shared: Arc<Shared>) -> Router {

@@ -12,6 +12,7 @@ use tokio::sync::watch;
 use super::guard::Guard;
 use super::laboratory::Laboratory;
 use super::routes;
+use super::shared::Shared;
 use super::token::Token;
 
 /// Threads that take requests; their work is done by others.
@@ -22,14 +23,6 @@ pub struct Server {
     runtime: Runtime,
     guard: Arc<Guard>,
     shared: Arc<Shared>,
-}
-
-/// What the routes answer from.
-pub struct Shared {
-    pub traces: Vec<RwLock<Trace>>,
-    /// Number of the last refresh of a recording.
-    pub refreshed: watch::Sender<u64>,
-    pub laboratory: Laboratory,
 }
 
 impl Server {

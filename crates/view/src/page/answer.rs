@@ -1,4 +1,4 @@
-//! An answer to the page, or why there is none.
+//! An answer to the page, or the reason why it has no answer.
 
 use serde::Serialize;
 

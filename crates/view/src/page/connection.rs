@@ -77,7 +77,7 @@ struct EvidenceView<'a> {
 ///
 /// # Errors
 ///
-/// When there is none.
+/// When the trace has no such connection.
 pub fn connection(trace: &Trace, id: u32) -> Result<Answer, Refused> {
     let id = ConnectionId(id);
     let (one, store) = (trace.one(id)?, trace.store(id)?);

@@ -289,7 +289,7 @@ class Page {
     const head = `Byte ${count(position)} at ${timeWords(time)}: `;
     const delays = this.context.places.stages.map(({ name, letter, points }) => {
       const [enter, leave] = points.map((point) => at[point - 1]);
-      return enter !== null && leave !== null && leave > enter ? [chip(letter, name), ` ${nsWords(leave - enter)}  `] : null;
+      return enter !== null && leave !== null && leave > enter ? [chip(letter, name), ` ${nsWords(leave - enter)}  `.replace(/ (?=\S)/g, "\u00a0")] : null;
     });
     const all = at[0] !== null && at[7] !== null ? `, ${nsWords(at[7] - at[0])} from write to read` : "";
     let place = "not written yet";
