@@ -71,7 +71,7 @@ impl Guard {
             let own = |name: &&str| {
                 origin.as_bytes() == format!("http://{name}:{}", self.port).as_bytes()
             };
-            ["127.0.0.1", "localhost"].iter().any(|name| own(name))
+            ["127.0.0.1", "localhost"].iter().any(own)
         })
     }
 

@@ -165,7 +165,7 @@ impl Job {
                 self.state = State::Failed(line);
             }
             Err(error) => {
-                self.state = State::Failed(format!("cannot wait for {LABORATORY}: {error}"))
+                self.state = State::Failed(format!("cannot wait for {LABORATORY}: {error}"));
             }
         }
     }

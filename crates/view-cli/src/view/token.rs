@@ -49,7 +49,7 @@ mod tests {
     fn a_token_has_128_bits_and_only_it_is_it() {
         let (one, other) = (Token::new().unwrap(), Token::new().unwrap());
         assert_eq!(one.digits().len(), 32);
-        assert!(one.is(&one.digits().to_owned()) && !one.is(other.digits()));
+        assert!(one.is(one.digits()) && !one.is(other.digits()));
         assert!(
             !one.is("") && !one.is(&one.digits()[..31]) && !one.is(&format!("{}0", one.digits()))
         );

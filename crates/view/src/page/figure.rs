@@ -24,6 +24,9 @@ pub fn curves(trace: &Trace, asked: &FigureAsked) -> Result<Answer, Refused> {
     let wanted = wanted.collect::<Result<Vec<_>, _>>()?;
     let (slot, store) = (trace.flow(part.flow)?, trace.store(part.id())?);
     let Some(flow) = slot.get() else { return Err(gone(part.flow)) };
+    if wanted.len() > 1 {
+        flow.prepare_curves(store);
+    }
     let edges = part.edges();
     let columns: Vec<_> =
         wanted.into_iter().map(|curve| flow.detail(store, curve).columns(&edges)).collect();

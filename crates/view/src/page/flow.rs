@@ -7,7 +7,7 @@ use sockscope_analysis::{
     ConnectionStore, Detail, DropReasons, FlowCurve, FlowCurves, LedgerDetail, LossInterval,
     ledger_spans,
 };
-use sockscope_record::{Direction, Point};
+use sockscope_record::{Direction, Kind, Point, marks};
 
 /// The curves of one direction of a connection.
 #[derive(Debug)]
@@ -16,6 +16,17 @@ pub struct Flow {
     pub(super) curves: FlowCurves,
     details: BTreeMap<FlowCurve, OnceLock<Detail>>,
     ledger: OnceLock<LedgerDetail>,
+    rare: OnceLock<RareMarks>,
+}
+
+/// Time, first position and end of bytes.
+pub(super) type ByteTime = (u64, u64, u64);
+
+/// Events that no picture leaves out, in time order.
+#[derive(Debug, Default)]
+pub(super) struct RareMarks {
+    pub retransmitted: Vec<ByteTime>,
+    pub dropped: Vec<ByteTime>,
 }
 
 impl Flow {
@@ -30,6 +41,7 @@ impl Flow {
             curves: FlowCurves::new(store, direction, losses, reasons),
             details: FlowCurve::all().map(|curve| (curve, OnceLock::new())).collect(),
             ledger: OnceLock::new(),
+            rare: OnceLock::new(),
         }
     }
 
@@ -44,13 +56,45 @@ impl Flow {
             .get_or_init(|| LedgerDetail::new(ledger_spans(store, self.direction, &self.curves)))
     }
 
+    /// Retransmissions and drops.
+    pub(super) fn rare_marks(&self, store: &ConnectionStore) -> &RareMarks {
+        self.rare.get_or_init(|| {
+            let flow = store.flow(self.direction);
+            let sent = [Point::SendDequeue, Point::InterfaceEnqueue, Point::InterfaceDequeue];
+            let sent = sent.map(|point| flow.at(point));
+            let sent = sent.into_iter().find(|passes| !passes.is_empty()).unwrap_or(&[]).iter();
+            let again = sent.filter(|pass| pass.marks & marks::RETRANSMITTED != 0 && pass.len > 0);
+            let dropped = flow.events_of(Kind::Drop);
+            RareMarks {
+                retransmitted: again.map(|pass| (pass.at_ns, pass.offset, pass.end())).collect(),
+                dropped: dropped.map(|drop| (drop.at_ns, drop.offset, drop.end())).collect(),
+            }
+        })
+    }
+
+    /// Makes all curves that are not made yet, on two threads.
+    pub(super) fn prepare_curves(&self, store: &ConnectionStore) {
+        if self.details.values().all(|detail| detail.get().is_some()) {
+            return;
+        }
+        let curves: Vec<_> = self.details.keys().copied().collect();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                curves.iter().step_by(2).for_each(|it| {
+                    let _ = self.detail(store, *it);
+                })
+            });
+            curves.iter().skip(1).step_by(2).for_each(|it| {
+                let _ = self.detail(store, *it);
+            });
+        });
+    }
+
     /// Makes the curves of the first picture.
     pub(super) fn prepare(&self, store: &ConnectionStore) {
         std::thread::scope(|scope| {
-            scope.spawn(|| self.ledger(store));
-            for point in Point::ALL {
-                self.detail(store, FlowCurve::Passed(point));
-            }
+            scope.spawn(|| self.ledger(store).spans().len());
+            self.prepare_curves(store);
         });
     }
 }

@@ -1,16 +1,17 @@
-//! Marks over time in the figures of one flow: calls, acknowledgments, retransmissions, drops, losses, findings.
+//! Marks over time in the figures of one flow: calls, retransmissions, drops, losses, findings.
 //!
 //! Retransmissions, drops, losses and findings are never left out: those that fall into one column are joined, with
-//! their number. Calls and acknowledgments, which every connection has, are listed where there are few.
+//! their number. Calls, which every connection has, are listed where there are few.
 
 use serde::Serialize;
 use sockscope_analysis::{FindingId, Passage};
-use sockscope_record::{Kind, Point, marks as record_marks, tcp_flags};
+use sockscope_record::Point;
 
 use super::asked::{Part, since};
+use super::flow::ByteTime;
 use super::{Answer, PartAsked, Refused, Trace};
 
-/// Calls, or acknowledgments, that are listed at most.
+/// Calls that are listed at most.
 const LISTED_MAX: usize = 150;
 
 #[derive(Serialize, Default)]
@@ -21,7 +22,6 @@ struct MarksView {
     findings: Vec<FoundTimes>,
     writes: Listed,
     reads: Listed,
-    acks: Listed,
 }
 
 /// Bytes at a time, or several of one column.
@@ -64,54 +64,45 @@ struct Listed {
 pub fn marks(trace: &Trace, asked: &PartAsked) -> Result<Answer, Refused> {
     let start_ns = trace.start_ns();
     let part = asked.part(start_ns)?;
-    let (store, one) = (trace.store(part.id())?, trace.one(part.id())?);
-    let (flow, reverse) = (store.flow(part.direction()), store.reverse(part.direction()));
-    let again = |pass: &&Passage| pass.marks & record_marks::RETRANSMITTED != 0 && pass.len > 0;
-    let sent = [Point::SendDequeue, Point::InterfaceEnqueue, Point::InterfaceDequeue];
-    let sent = sent.map(|point| within(flow.at(point), &part));
-    let sent = sent.into_iter().find(|passes| !passes.is_empty()).unwrap_or(&[]);
-    let drops = flow.events_of(Kind::Drop);
-    let drops = drops.filter(|event| (part.from_ns..part.to_ns).contains(&event.at_ns));
-    let acks = within(reverse.at(Point::InterfaceDequeue), &part).iter();
-    let acks = acks.filter(|pass| pass.tcp_flags & tcp_flags::ACK != 0 && pass.acknowledged() > 0);
-    let acks = acks.map(|pass| (pass.at_ns, pass.acknowledged(), pass.acknowledged()));
-    let bytes = |pass: &Passage| (pass.at_ns, pass.offset, pass.end());
+    let (slot, store, one) =
+        (trace.flow(part.flow)?, trace.store(part.id())?, trace.one(part.id())?);
+    let flow = store.flow(part.direction());
+    let rare = slot.get().map(|found| found.rare_marks(store));
+    let (retransmitted, dropped) = rare.map_or((&[][..], &[][..]), |rare| {
+        (rare.retransmitted.as_slice(), rare.dropped.as_slice())
+    });
     let losses = trace.losses_of(part.id());
     let touching = losses.iter().filter(|loss| loss.may_touch(store.connection.protocol));
     let lost = touching.map(|loss| (loss.start_ns, loss.end_ns, loss.count));
     let findings = one.findings.iter().enumerate();
     let found =
         findings.filter(|(_, finding)| finding.flow == part.flow).map(|(index, finding)| {
-            let times = finding.times.iter().map(|(from_ns, to_ns)| (*from_ns, *to_ns, 1));
-            FoundTimes {
-                index,
-                id: FindingId::name(finding.id),
-                times: intervals(times, &part, start_ns),
-            }
+            let times = apart(&finding.times, &part, start_ns);
+            FoundTimes { index, id: FindingId::name(finding.id), times }
         });
     Ok(Answer::json(&MarksView {
-        retransmitted: joined(sent.iter().filter(again).map(bytes), &part, start_ns),
-        dropped: joined(drops.map(|drop| (drop.at_ns, drop.offset, drop.end())), &part, start_ns),
+        retransmitted: joined(retransmitted, &part, start_ns),
+        dropped: joined(dropped, &part, start_ns),
         lost: intervals(lost, &part, start_ns),
         findings: found.filter(|found| !found.times.is_empty()).collect(),
-        writes: listed(within(flow.at(Point::SendEnqueue), &part).iter().map(bytes), start_ns),
-        reads: listed(within(flow.at(Point::ReceiveDequeue), &part).iter().map(bytes), start_ns),
-        acks: listed(acks, start_ns),
+        writes: listed(flow.at(Point::SendEnqueue), &part, start_ns),
+        reads: listed(flow.at(Point::ReceiveDequeue), &part, start_ns),
     }))
 }
 
-fn within<'a>(passes: &'a [Passage], part: &Part) -> &'a [Passage] {
-    let from = passes.partition_point(|pass| pass.at_ns < part.from_ns);
-    let to = passes.partition_point(|pass| pass.at_ns < part.to_ns);
-    passes.get(from..to).unwrap_or(&[])
+/// The part of a list in time order.
+fn within<'a, T>(list: &'a [T], at_ns: impl Fn(&T) -> u64, part: &Part) -> &'a [T] {
+    let from = list.partition_point(|one| at_ns(one) < part.from_ns);
+    let to = list.partition_point(|one| at_ns(one) < part.to_ns);
+    list.get(from..to).unwrap_or(&[])
 }
 
 /// Time, first position and end of each, in time order; those of one column as one.
-fn joined(all: impl Iterator<Item = (u64, u64, u64)>, part: &Part, start_ns: u64) -> Vec<Mark> {
+fn joined(all: &[ByteTime], part: &Part, start_ns: u64) -> Vec<Mark> {
     let column = |at_ns: u64| (at_ns - part.from_ns) / part.column_ns();
     let mut marks: Vec<Mark> = Vec::new();
     let mut last = None;
-    for (at_ns, offset, end) in all {
+    for &(at_ns, offset, end) in within(all, |one| one.0, part) {
         match marks.last_mut().filter(|_| last == Some(column(at_ns))) {
             Some(mark) => {
                 mark.offset = mark.offset.min(offset);
@@ -149,11 +140,38 @@ fn intervals(
     kept
 }
 
-fn listed(all: impl Iterator<Item = (u64, u64, u64)> + Clone, start_ns: u64) -> Listed {
-    let count = all.clone().count();
-    let mark = |(at_ns, offset, end)| Mark { at: since(start_ns, at_ns), offset, end, count: 1 };
-    let list = if count <= LISTED_MAX { all.map(mark).collect() } else { Vec::new() };
-    Listed { count, list }
+/// Intervals in order that are apart, joined where no column lies between two. The cost grows with the columns, not with
+/// the intervals.
+fn apart(times_ns: &[(u64, u64)], part: &Part, start_ns: u64) -> Vec<Interval> {
+    let mut rest = &times_ns[times_ns.partition_point(|times| times.1 < part.from_ns)..];
+    let mut kept = Vec::new();
+    while let Some(&(from_ns, mut to_ns)) = rest.first().filter(|times| times.0 < part.to_ns) {
+        let mut count = 0;
+        loop {
+            let near =
+                rest.partition_point(|times| times.0 < to_ns.saturating_add(part.column_ns()));
+            let Some(last) = near.checked_sub(1) else { break };
+            to_ns = rest[last].1;
+            rest = &rest[near..];
+            count += near as u64;
+            if to_ns >= part.to_ns {
+                break;
+            }
+        }
+        kept.push(Interval { from: since(start_ns, from_ns), to: since(start_ns, to_ns), count });
+    }
+    kept
+}
+
+fn listed(passes: &[Passage], part: &Part, start_ns: u64) -> Listed {
+    let shown = within(passes, |pass| pass.at_ns, part);
+    let mark = |pass: &Passage| {
+        let at = since(start_ns, pass.at_ns);
+        Mark { at, offset: pass.offset, end: pass.end(), count: 1 }
+    };
+    let list =
+        if shown.len() <= LISTED_MAX { shown.iter().map(mark).collect() } else { Vec::new() };
+    Listed { count: shown.len(), list }
 }
 
 #[cfg(test)]
@@ -167,13 +185,13 @@ mod tests {
     #[test]
     fn what_falls_into_one_column_is_one_mark_with_a_number() {
         let all = [(10, 0, 5), (20, 3, 9), (150, 20, 30)];
-        let marks = joined(all.into_iter(), &part(10), 0);
+        let marks = joined(&all, &part(10), 0);
         let expected = [
             Mark { at: 10.0, offset: 0, end: 9, count: 2 },
             Mark { at: 150.0, offset: 20, end: 30, count: 1 },
         ];
         assert_eq!(marks, expected);
-        assert_eq!(joined(all.into_iter(), &part(1_000), 0).len(), 3);
+        assert_eq!(joined(&all, &part(1_000), 0).len(), 3);
     }
 
     #[test]
@@ -185,5 +203,22 @@ mod tests {
             Interval { from: 400.0, to: 500.0, count: 1 },
         ];
         assert_eq!(joined, expected);
+    }
+
+    #[test]
+    fn intervals_that_are_apart_are_joined_as_one_by_one() {
+        let times: Vec<(u64, u64)> =
+            (0..200).map(|at| (at * 7 + at % 5, at * 7 + at % 5 + 1)).collect();
+        for columns in [1, 10, 100, 333, 1_000] {
+            let part = part(columns);
+            let one_by_one = intervals(times.iter().map(|it| (it.0, it.1, 1)), &part, 0);
+            let all = apart(&times, &part, 0);
+            assert_eq!(all.len(), one_by_one.len(), "{columns}");
+            let ends =
+                |list: &[Interval]| list.iter().map(|it| (it.from, it.to)).collect::<Vec<_>>();
+            // The last one may go on behind the part.
+            let known = all.len() - 1;
+            assert_eq!(ends(&all[..known]), ends(&one_by_one[..known]), "{columns}");
+        }
     }
 }

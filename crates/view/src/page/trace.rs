@@ -25,8 +25,14 @@ pub struct Trace {
 
 #[derive(Debug)]
 enum Held {
-    Whole { analysis: Analysis, stores: Stores },
+    Whole(Box<Whole>),
     Running(Box<Running>),
+}
+
+#[derive(Debug)]
+struct Whole {
+    analysis: Analysis,
+    stores: Stores,
 }
 
 #[derive(Debug)]
@@ -42,7 +48,7 @@ struct Running {
 impl Trace {
     /// All of a trace.
     pub fn whole(name: String, origin: Origin, analysis: Analysis, stores: Stores) -> Self {
-        Self::new(name, origin, Held::Whole { analysis, stores })
+        Self::new(name, origin, Held::Whole(Box::new(Whole { analysis, stores })))
     }
 
     /// A recording from `start_ns` on, with nothing recorded yet.
@@ -95,7 +101,7 @@ impl Trace {
     /// Records in memory.
     pub fn records(&self) -> usize {
         match &self.held {
-            Held::Whole { analysis, .. } => usize::try_from(analysis.records).unwrap_or(usize::MAX),
+            Held::Whole(whole) => usize::try_from(whole.analysis.records).unwrap_or(usize::MAX),
             Held::Running(running) => running.window.records(),
         }
     }
@@ -108,7 +114,7 @@ impl Trace {
     /// Records that were missed.
     pub fn missed(&self) -> u64 {
         match &self.held {
-            Held::Whole { analysis, .. } => analysis.facts.missed.total(),
+            Held::Whole(whole) => whole.analysis.facts.missed.total(),
             Held::Running(running) => running.missed,
         }
     }
@@ -116,7 +122,7 @@ impl Trace {
     /// Its analysis; of a recording, the last one.
     pub fn analysis(&self) -> &Analysis {
         match &self.held {
-            Held::Whole { analysis, .. } => analysis,
+            Held::Whole(whole) => &whole.analysis,
             Held::Running(running) => running.window.analysis().unwrap_or(&running.first),
         }
     }
@@ -124,7 +130,7 @@ impl Trace {
     /// The time that others count from, on the clock of the records.
     pub fn start_ns(&self) -> u64 {
         match &self.held {
-            Held::Whole { stores, .. } => stores.start_ns,
+            Held::Whole(whole) => whole.stores.start_ns,
             Held::Running(running) => running.start_ns,
         }
     }
@@ -139,7 +145,8 @@ impl Trace {
 
     pub(super) fn store(&self, id: ConnectionId) -> Result<&ConnectionStore, Refused> {
         let store = match &self.held {
-            Held::Whole { stores, .. } => {
+            Held::Whole(whole) => {
+                let stores = &whole.stores;
                 let found = stores.connections.binary_search_by_key(&id, |one| one.connection.id);
                 found.ok().map(|index| &stores.connections[index])
             }
@@ -151,7 +158,7 @@ impl Trace {
     /// Losses that may have touched a connection, by start.
     pub(super) fn losses_of(&self, id: ConnectionId) -> Cow<'_, [LossInterval]> {
         match &self.held {
-            Held::Whole { stores, .. } => stores.losses_of(id),
+            Held::Whole(whole) => whole.stores.losses_of(id),
             Held::Running(running) => Cow::Owned(running.window.losses_of(id)),
         }
     }
