@@ -1,7 +1,7 @@
 //! `sockscope lab`: experiments of classic papers on the model, and their claims checked.
 
 use std::io::{IsTerminal, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
