@@ -171,7 +171,7 @@ fn kept_results_come_with_the_figures_that_the_file_asks_for() {
     let trace = ["lab", "run", "lh-2", "--set", "server_timer_ms=30", "-o", path];
     assert!(run(&trace).status.success());
     for (name, words) in
-        [("lh-7-figure-7", ">call mean (ms)<"), ("lh-2-figure-2", "both directions")]
+        [("lh-7-figure-7", ">mean time of a call (ms)<"), ("lh-2-figure-2", "both directions")]
     {
         let svg =
             std::fs::read_to_string(folder.path().join(format!("{name}.svg"))).expect("a figure");
