@@ -15,6 +15,7 @@ var sockscopeFigures = (function () {
   const SPAN_MIN_S = 1e-6;
   const ZOOM_STEP = 2;
   const PAN_SHARE = 0.2;
+  const INSET_SHARE = 0.008;
   const MARKS_MAX = 64;
 
   const STAGES = ["send_queue", "tcp_output", "interface_queue", "wire", "input_queue", "tcp_input", "receive_queue"];
@@ -259,7 +260,7 @@ var sockscopeFigures = (function () {
         padding: [8, RIGHT_PX, 0, 0],
         legend: { show: false },
         scales: {
-          x: { time: false, range: () => this.view },
+          x: { time: false, range: () => this.padded() },
           y: { range: (_, low, high) => kind.range(this, low, high) },
         },
         series: [{}, ...strings],
@@ -290,6 +291,12 @@ var sockscopeFigures = (function () {
           draw: [(plot) => this.drawAll(plot)],
         },
       };
+    }
+
+    /** The time shown, with room at both ends, so that the first and the last event are seen. */
+    padded() {
+      const room = (this.view[1] - this.view[0]) * INSET_SHARE;
+      return [this.view[0] - room, this.view[1] + room];
     }
 
     width() {
@@ -323,9 +330,14 @@ var sockscopeFigures = (function () {
     show(from, to) {
       this.view = [from, to];
       this.plot.setData(this.uplotData(), false);
-      this.plot.setScale("x", { min: from, max: to });
+      this.rescale();
       this.describe(null);
       if (this.options.onZoom) this.options.onZoom(from, to);
+    }
+
+    rescale() {
+      const [min, max] = this.padded();
+      this.plot.setScale("x", { min, max });
     }
 
     reset() {
@@ -407,7 +419,7 @@ var sockscopeFigures = (function () {
           else this.hidden.add(name);
           chip.setAttribute("aria-pressed", String(this.isShown(name)));
           this.plot.setData(this.uplotData(), false);
-          this.plot.setScale("x", { min: this.view[0], max: this.view[1] });
+          this.rescale();
         });
         this.legend.append(chip);
         this.chips.set(name, value);
@@ -497,7 +509,7 @@ var sockscopeFigures = (function () {
         setData: (data) => {
           this.take(data);
           this.plot.setData(this.uplotData(), false);
-          this.plot.setScale("x", { min: this.view[0], max: this.view[1] });
+          this.rescale();
           this.drawLegend();
           this.describe(null);
         },
@@ -583,7 +595,7 @@ var sockscopeFigures = (function () {
       const [sum] = this.heights(figure);
       let high = 0;
       for (let i = first; i < end; i += 1) high = Math.max(high, sum[i] || 0);
-      return [0, high > 0 ? high * 1.08 : 1];
+      return [0, high > 0 ? high * 1.12 : 1];
     },
 
     tick: byteWords,
@@ -619,7 +631,7 @@ var sockscopeFigures = (function () {
       for (const name of figure.names.filter((one) => figure.isShown(one))) {
         const { min, max } = data.columns[name];
         const color = figure.color(placeProperty(name));
-        let best = { height: 0 };
+        let best = { height: 0, width: 0 };
         // What was reached within a column, then above it what is there throughout.
         for (const [values, alpha] of [[max, 0.45], [min, 1]]) {
           ctx.beginPath();
@@ -632,10 +644,11 @@ var sockscopeFigures = (function () {
             const left = x[at];
             const width = Math.max(x[at + 1] - left, devicePixelRatio);
             ctx.rect(left, top, width, Math.max(bottom - top, 1));
-            const fits = width >= LETTER_PX * devicePixelRatio * 0.6;
-            const weight = (bottom - top) * (fits ? 4 : 1);
-            if (alpha < 1 && weight > best.height) {
-              best = { height: weight, tall: bottom - top, x: left + width / 2, y: (top + bottom) / 2 };
+            // The letter stands where the band is highest and has room for it.
+            const height = width >= LETTER_PX * devicePixelRatio * 0.6 ? bottom - top : 0;
+            const isWider = height === best.height && width > best.width;
+            if (alpha < 1 && (height > best.height || isWider)) {
+              best = { height, width, x: left + width / 2, y: (top + bottom) / 2 };
             }
           }
           ctx.globalAlpha = alpha;
@@ -643,7 +656,7 @@ var sockscopeFigures = (function () {
           ctx.fill();
         }
         ctx.globalAlpha = 1;
-        if (best.tall >= LETTER_PX * devicePixelRatio) putLetter(figure, ctx, figure.look(name).letter, best.x, best.y);
+        if (best.height >= LETTER_PX * devicePixelRatio) putLetter(figure, ctx, figure.look(name).letter, best.x, best.y);
         for (let i = first; i < end; i += 1) base[i - first] += max[i] || 0;
       }
     },
@@ -689,7 +702,7 @@ var sockscopeFigures = (function () {
       if (!(low <= high)) return edge > 0 ? [0, edge] : [0, 1];
       if (edge <= low + 2 * (high - low)) high = Math.max(high, edge);
       const margin = Math.max((high - low) * 0.05, 1);
-      return [low <= margin ? 0 : low - margin, high + margin];
+      return [low <= margin ? 0 : low - margin, high + 2 * margin];
     },
 
     tick: byteWords,
@@ -856,7 +869,8 @@ var sockscopeFigures = (function () {
       return [new Array(figure.edges.length).fill(0)];
     },
 
-    range: () => [0, 1],
+    // Marks stand above the bar.
+    range: () => [0, 1.16],
 
     tick: (value) => (value === 0 ? "0 %" : value === 1 ? "100 %" : ""),
 
@@ -898,12 +912,12 @@ var sockscopeFigures = (function () {
           all += width;
         }
       }
-      return all > 0 ? percent(own / all) : "";
+      return own > 0 ? percent(own / all) : "";
     },
 
     draw(figure, plot, ctx, [first, end]) {
       const { edges } = figure;
-      const { top, height } = plot.bbox;
+      const y = (share) => plot.valToPos(share, "y", true);
       const hatched = hatch(ctx, figure.color("--figure-hatch"));
       const below = new Float64Array(end - first);
       const totals = below.map((_, at) => this.total(figure, first + at));
@@ -919,7 +933,7 @@ var sockscopeFigures = (function () {
           const share = shares[i] / totals[at];
           const left = Math.round(plot.valToPos(edges[i], "x", true));
           const right = Math.max(Math.round(plot.valToPos(edges[i + 1], "x", true)), left + 1);
-          if (figure.isShown(name)) ctx.rect(left, top + height * (1 - below[at] - share), right - left, height * share);
+          if (figure.isShown(name)) ctx.rect(left, y(below[at] + share), right - left, y(below[at]) - y(below[at] + share));
           below[at] += share;
           if (share < 0.6) continue;
           if (left > to + 1) from = left;
@@ -934,12 +948,13 @@ var sockscopeFigures = (function () {
         if (figure.isShown(name)) runs.push(run);
       }
       for (const { letter, width, x } of runs) {
-        if (width >= LETTER_PX * devicePixelRatio) putLetter(figure, ctx, letter, x, top + height / 2);
+        if (width >= LETTER_PX * devicePixelRatio) putLetter(figure, ctx, letter, x, y(0.5));
       }
     },
   };
 
   function percent(share) {
+    if (share > 0 && share < 0.0005) return "<0.1 %";
     return `${(share * 100).toFixed(1)} %`;
   }
 

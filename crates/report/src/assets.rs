@@ -15,6 +15,12 @@ pub const FIGURES_JS: &str = include_str!("../assets/figures.js");
 /// The style of these figures.
 pub const FIGURES_CSS: &str = include_str!("../assets/figures.css");
 
+/// The script of the report of one file: it unpacks the columns and draws a figure when it is in view.
+pub(crate) const REPORT_JS: &str = include_str!("../assets/report.js");
+
+/// The style of that report.
+pub(crate) const REPORT_CSS: &str = include_str!("../assets/report.css");
+
 /// The licence of uPlot, for each page that has its code.
 pub const UPLOT_LICENCE: &str = include_str!("../assets/uplot-1.6.32/LICENSE");
 
@@ -36,6 +42,7 @@ mod tests {
         {
             assert!(!FIGURES_JS.contains(forbidden), "{forbidden}");
             assert!(!FIGURES_CSS.contains(forbidden), "{forbidden}");
+            assert!(!REPORT_JS.contains(forbidden), "{forbidden}");
         }
         assert!(FIGURES_JS.contains("var sockscopeFigures = "));
     }

@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use sockscope_analysis::LedgerPart;
 use sockscope_record::Stage;
 use sockscope_render::page::Page;
-use sockscope_render::theme::Ink;
+use sockscope_render::theme::{self, Ink};
 
 /// Places of one kind, which share a hue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -215,6 +215,19 @@ pub fn custom_properties() -> String {
     };
     let (light, dark) = (block(|look| look.on_light), block(|look| look.on_dark));
     format!("{light}\n@media (prefers-color-scheme:dark){{{dark}}}\n")
+}
+
+/// Rules that give each class of a place its colour: by custom properties as `fill`, and as `--place` for what stands
+/// in a text. Unknown time has the hatch of the drawings.
+pub(crate) fn classes() -> String {
+    let rule = |look: Look| format!(".{0}{{--place:var(--{0});fill:var(--{0})}}", look.class);
+    all().map(rule).collect::<String>() + ".ledger-bar .place-unknown{fill:url(#hatch)}"
+}
+
+/// The rules of lines and areas in the colours of places, for light and for dark grounds.
+pub(crate) fn rules() -> [String; 2] {
+    let colours: [fn(&Look) -> &'static str; 2] = [|look| look.on_light, |look| look.on_dark];
+    colours.map(|colour| all().map(|look| theme::rules(look.class, colour(&look))).collect())
 }
 
 #[cfg(test)]

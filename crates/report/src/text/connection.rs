@@ -28,6 +28,17 @@ pub(super) fn write<'a>(
     if has_calls || !analysis.buffers.is_empty() {
         page.blank()?;
     }
+    write_calls(report, analysis, page)?;
+    let found: Vec<_> = report.findings(analysis).collect();
+    findings::write(&found, report.analysis, report.times(), page)
+}
+
+/// Requests, transactions and buffers.
+pub(super) fn write_calls(
+    report: &Report<'_>,
+    analysis: &ConnectionAnalysis,
+    page: &mut Page<'_>,
+) -> io::Result<()> {
     if let Some(exchanges) = &analysis.exchanges {
         let is_udp = analysis.connection.protocol == Protocol::Udp;
         calls::write_exchanges(exchanges, is_udp, report.times(), page)?;
@@ -35,9 +46,7 @@ pub(super) fn write<'a>(
     if let Some(transactions) = &analysis.transactions {
         calls::write_transactions(transactions, page)?;
     }
-    calls::write_buffers(&analysis.buffers, page)?;
-    let found: Vec<_> = report.findings(analysis).collect();
-    findings::write(&found, report.analysis, report.times(), page)
+    calls::write_buffers(&analysis.buffers, page)
 }
 
 /// The heading, the programs at both ends, and notes on unknown parts.
@@ -58,7 +67,7 @@ pub(super) fn headline(analysis: &ConnectionAnalysis, page: &Page<'_>) -> String
     format!("{} {client} {} {server}", connection.protocol.name(), page.arrow())
 }
 
-fn write_ends(
+pub(super) fn write_ends(
     report: &Report<'_>,
     analysis: &ConnectionAnalysis,
     page: &mut Page<'_>,

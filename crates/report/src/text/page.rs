@@ -7,6 +7,18 @@ use sockscope_render::style::{Style, Tone};
 
 use crate::Options;
 
+/// Words of a page as a value, for pages that are no text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Labelled {
+    /// Empty where the words stand alone.
+    pub(crate) label: String,
+    /// In one line, without hidden characters.
+    pub(crate) text: String,
+    pub(crate) tone: Tone,
+    /// Whether it is to be copied as it is.
+    pub(crate) is_command: bool,
+}
+
 /// Columns of the label that opens a line, and of the indent below it.
 pub(crate) const INDENT: usize = 9;
 
@@ -16,6 +28,8 @@ pub(crate) struct Page<'o> {
     pub(crate) style: Style,
     pub(crate) width: usize,
     lines: usize,
+    /// Takes the words in the place of `out`.
+    collected: Option<Vec<Labelled>>,
 }
 
 impl<'o> Page<'o> {
@@ -25,7 +39,32 @@ impl<'o> Page<'o> {
             style: Style { charset: options.charset, color: options.color },
             width: options.width.clamp(Options::WIDTH_MIN, Options::WIDTH_MAX),
             lines: 0,
+            collected: None,
         }
+    }
+
+    /// The words that `write` writes, and its result. Nothing is wrapped.
+    pub(crate) fn collect<T>(
+        options: &Options,
+        write: impl FnOnce(&mut Page<'_>) -> io::Result<T>,
+    ) -> io::Result<(Vec<Labelled>, T)> {
+        let mut nowhere = io::sink();
+        let options = Options { color: false, ..options.clone() };
+        let mut page = Page::new(&mut nowhere, &options);
+        page.collected = Some(Vec::new());
+        let result = write(&mut page)?;
+        Ok((page.collected.unwrap_or_default(), result))
+    }
+
+    /// Whether the words are collected, and are so now.
+    fn is_collected(&mut self, label: &str, text: &str, tone: Tone, is_command: bool) -> bool {
+        let text = self.style.clean(text.trim());
+        let Some(collected) = &mut self.collected else { return false };
+        let label = label.trim().trim_end_matches(':').to_owned();
+        if !text.is_empty() {
+            collected.push(Labelled { label, text, tone, is_command });
+        }
+        true
     }
 
     /// Lines that it has.
@@ -41,6 +80,9 @@ impl<'o> Page<'o> {
 
     /// One line as it is; spaces at its end are dropped.
     pub(crate) fn line(&mut self, text: &str) -> io::Result<()> {
+        if self.is_collected("", text, Tone::Plain, false) {
+            return Ok(());
+        }
         self.lines += 1;
         writeln!(self.out, "{}", text.trim_end())
     }
@@ -56,6 +98,9 @@ impl<'o> Page<'o> {
 
     /// A command behind its label, in one line of any length, so that it can be copied.
     pub(crate) fn command(&mut self, label: &str, command: &str) -> io::Result<()> {
+        if self.is_collected(label, command, Tone::Plain, true) {
+            return Ok(());
+        }
         self.line(&format!("{label:<INDENT$}{}", self.style.clean(command)))
     }
 
@@ -72,6 +117,9 @@ impl<'o> Page<'o> {
         text: &str,
         tone: Tone,
     ) -> io::Result<()> {
+        if self.is_collected(first, text, tone, false) {
+            return Ok(());
+        }
         let room = self.width.saturating_sub(indent.max(columns(first)));
         let mut prefix = first.to_owned();
         for part in wrap(&self.style.clean(text), room) {

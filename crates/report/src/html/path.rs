@@ -1,0 +1,84 @@
+//! The path of a flow from `write()` to `read()` as a picture with its numbers: a table, so that it can be read aloud.
+
+use maud::{Markup, html};
+use sockscope_analysis::{FlowAnalysis, StageAnalysis};
+use sockscope_record::Stage;
+use sockscope_render::number::{rounded, size, time};
+use sockscope_render::style::Charset;
+
+use crate::order::place_name;
+use crate::palette;
+
+type Cell = fn(&StageAnalysis) -> String;
+
+/// Rows below the path.
+const ROWS: [(&str, Cell); 5] = [
+    ("delay, median", |stage| stage.delay_ns.map_or(unknown(), |delay| nanoseconds(delay.p50))),
+    ("delay, p99", |stage| stage.delay_ns.map_or(unknown(), |delay| nanoseconds(delay.p99))),
+    ("mean length", |stage| {
+        let mean = stage.length_bytes.map(|length| length.mean);
+        match mean.and_then(rounded) {
+            Some(0) if mean > Some(0.0) => "<1 B".to_owned(),
+            rounded => rounded.map_or(unknown(), size),
+        }
+    }),
+    ("largest length", |stage| {
+        let at_least = if stage.unknown_intervals > 0 { "≥" } else { "" };
+        stage.length_bytes.map_or(unknown(), |length| format!("{at_least}{}", size(length.max)))
+    }),
+    ("residue", |stage| {
+        let sign = |bytes: i64| if bytes < 0 { "-" } else { "" };
+        let text = |bytes: i64| format!("{}{}", sign(bytes), size(bytes.unsigned_abs()));
+        stage.residue_bytes.map_or(unknown(), text)
+    }),
+];
+
+fn unknown() -> String {
+    "?".to_owned()
+}
+
+fn nanoseconds(ns: u64) -> String {
+    time(ns, Charset::Unicode)
+}
+
+/// Whether the stage is a queue, code or the wire, for its line.
+fn kind(stage: Stage) -> &'static str {
+    match stage {
+        Stage::TcpOutput | Stage::TcpInput => "code",
+        Stage::Wire => "wire",
+        _ => "queue",
+    }
+}
+
+pub(super) fn picture(flow: &FlowAnalysis, is_udp: bool) -> Markup {
+    let stage = |wanted: Stage| flow.stages.iter().find(|one| one.stage == wanted);
+    html! {
+        div class="wide" {
+            table class="path" {
+                thead {
+                    tr {
+                        th scope="row" { "write()" }
+                        @for stage in &Stage::ALL[..7] {
+                            th scope="col" class={ (kind(*stage)) " " (palette::stage(*stage).class) } {
+                                span class="point" { (stage.enter().number()) }
+                                span class="line" {}
+                                span class="stage" { (place_name(stage.name(), is_udp)) }
+                            }
+                        }
+                        th scope="col" class="total" { span class="point" { "8" } span class="stage" { "read(): total" } }
+                    }
+                }
+                tbody {
+                    @for (label, cell) in ROWS {
+                        tr {
+                            th scope="row" { (label) }
+                            @for one in Stage::ALL {
+                                td class="number" { (stage(one).map_or(unknown(), cell)) }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
