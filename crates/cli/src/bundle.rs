@@ -1,28 +1,32 @@
 //! `sockscope report` and `sockscope show`: a bundle read, analysed, printed.
 
-use std::borrow::Cow;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
 use sockscope_analysis::{Analysis, Stores};
 use sockscope_program::failure::Failure;
 use sockscope_program::last_trace::or_last;
-use sockscope_program::loaded::{Loaded, Purpose, say_notes};
+use sockscope_program::loaded::{Loaded, Purpose, chosen, say_notes, wall_clock};
 use sockscope_program::outcome::Outcome;
 use sockscope_program::output::output;
+use sockscope_program::shell::quoted;
 use sockscope_record::FlowId;
 use sockscope_report::{
     ArrowRequests, Csv, CsvRequests, Filter, Format, Json, Options, Origin, Report, ShowOptions,
-    Shown, Text, WallClock,
+    Shown, Text,
 };
 
 use crate::args::{self, FormatArg, PrintArgs, ShowFormat};
+use crate::hand_over::hand_over_report;
 use crate::terminal::{self, Target};
 
 /// `sockscope report`.
 pub fn report(arguments: &args::Report) -> Result<Outcome, Failure> {
     let target = Target::named(&arguments.output);
     let dir = or_last(arguments.dir.as_deref())?;
+    if arguments.print.format == FormatArg::Html {
+        return Err(hand_over_report(arguments.dir.is_none().then_some(&dir)));
+    }
     let what = What {
         flow: arguments.flow.map(FlowId),
         filter: arguments.filter.filter(),
@@ -74,17 +78,16 @@ pub struct What {
     pub argument: Option<String>,
 }
 
-/// The name of a folder as a word of the shell.
-pub fn quoted(folder: &Path) -> String {
-    let name = folder.display().to_string();
-    shlex::try_quote(&name).map_or(name.clone(), Cow::into_owned)
-}
-
 /// Fails where the target cannot take this format.
 pub fn check_target(format: FormatArg, target: Target) -> Result<(), Failure> {
     if format == FormatArg::ArrowRequests && target.is_terminal() {
         return Err(Failure::new(
             "arrow-requests is a binary file: redirect the output, as in > requests.arrow",
+        ));
+    }
+    if format == FormatArg::Html {
+        return Err(Failure::new(
+            "html is written of a trace that is recorded: use `sockscope report --format html -o F.html` then",
         ));
     }
     Ok(())
@@ -120,18 +123,6 @@ pub fn print(
     Ok(if print.check && found { Outcome::Found } else { Outcome::Done })
 }
 
-/// The trace's wall clock, where times are to have it.
-fn wall_clock(is_asked: bool, origin: &Origin) -> Result<Option<WallClock>, Failure> {
-    let clock = origin.recorded.as_ref().map(|recorded| recorded.began);
-    match (is_asked, clock) {
-        (false, _) => Ok(None),
-        (true, Some(clock)) => Ok(Some(clock)),
-        (true, None) => {
-            Err(Failure::new("--wall-clock: the trace does not say what time of day it was"))
-        }
-    }
-}
-
 /// Reads and analyses a bundle.
 pub fn analyze(dir: &Path) -> Result<(Analysis, Origin), Failure> {
     let (analysis, origin, _) = Loaded::read(dir)?.finish();
@@ -151,18 +142,6 @@ pub fn analyze_part(
     Ok((analysis, origin, shown))
 }
 
-/// The filter with the numbers of the connections, where it chooses them by what the analysis finds.
-pub fn chosen(dir: &Path, filter: &Filter) -> Result<Filter, Failure> {
-    if !filter.needs_analysis() {
-        return Ok(filter.clone());
-    }
-    let (mut analysis, _, _) = Loaded::read_part(dir, filter, Purpose::Analysis)?.finish();
-    filter.narrow(&mut analysis)?;
-    let numbers = analysis.connections.iter().map(|connection| connection.connection.id.0);
-    let (from_ns, to_ns) = (filter.from_ns, filter.to_ns);
-    Ok(Filter { connections: numbers.collect(), from_ns, to_ns, ..Filter::default() })
-}
-
 /// Analyses what the filter admits of a bundle and keeps its records sorted, for figures; says what is not whole.
 pub fn analyze_keeping(dir: &Path, filter: &Filter) -> Result<(Analysis, Stores), Failure> {
     let loaded = Loaded::read_part(dir, filter, Purpose::Analysis)?;
@@ -172,7 +151,8 @@ pub fn analyze_keeping(dir: &Path, filter: &Filter) -> Result<(Analysis, Stores)
 
 fn format(format: FormatArg) -> Box<dyn Format> {
     match format {
-        FormatArg::Text => Box::new(Text),
+        // A page is refused before.
+        FormatArg::Text | FormatArg::Html => Box::new(Text),
         FormatArg::Json => Box::new(Json),
         FormatArg::Csv => Box::new(Csv),
         FormatArg::CsvRequests => Box::new(CsvRequests),

@@ -8,6 +8,7 @@ use std::path::Path;
 use sockscope_convert::{Capture, netmon, tcpdump};
 use sockscope_program::failure::Failure;
 use sockscope_program::output_dir::OutputDir;
+use sockscope_program::progress::Progress;
 use sockscope_record::{Record, counted};
 use sockscope_trace::{Meta, Source};
 
@@ -45,12 +46,14 @@ pub fn convert(arguments: &args::Convert) -> Result<(), Failure> {
             "{file}: a text has the direction of its packets: --host is for capture files"
         )));
     }
+    let progress = Progress::begin("converting", 0);
     input.read_to_end(&mut bytes).map_err(cannot)?;
     let text = String::from_utf8_lossy(&bytes);
     let capture = match arguments.from {
         ToolArg::Tcpdump => tcpdump::read(&text),
         ToolArg::Netmon => netmon::read(&text),
     };
+    drop(progress);
     if capture.connections.is_empty() {
         let what =
             capture.problems.first().map_or_else(String::new, |problem| format!(" ({problem})"));
@@ -68,11 +71,13 @@ pub fn convert(arguments: &args::Convert) -> Result<(), Failure> {
     let meta = meta(&capture, arguments);
     let output = OutputDir::find(&arguments.output, &[])?;
     let (mut writer, _lock) = output.create(meta.clone())?;
+    let progress = Progress::begin("writing records", 0);
     for connection in &capture.connections {
         writer.connection(connection)?;
     }
     writer.append(&capture.records)?;
     writer.finish(meta)?;
+    drop(progress);
     stderr!(
         "sockscope: {} of {} in {}; see it: sockscope show {2}",
         counted(capture.records.len() as u64, "record"),

@@ -1,6 +1,6 @@
-//! `sockscope lab`, `replay` and `vmtp`, commands of the program `sockscope-lab`; `top` and `view`, of
-//! `sockscope-view`; `export`, and `convert` of a capture file, of `sockscope-convert`. The program takes the place of
-//! this process. So does that for figures of pixels.
+//! `sockscope lab`, `replay` and `vmtp`, commands of the program `sockscope-lab`; `top`, `view` and
+//! `report --format html`, of `sockscope-view`; `export`, and `convert` of a capture file, of `sockscope-convert`. The
+//! program takes the place of this process. So does that for figures of pixels.
 //!
 //! cargo and git start their subcommands in the same way. This program then links neither the model, nor
 //! the libraries of the experiments, nor those of the screen.
@@ -24,7 +24,7 @@ const CONVERTER: &str = "sockscope-convert";
 /// Returns only when that fails.
 pub fn hand_over(command: &str, arguments: &[OsString]) -> Failure {
     let name = match command {
-        "top" | "view" => VIEW,
+        "report" | "top" | "view" => VIEW,
         "convert" | "export" => CONVERTER,
         _ => LABORATORY,
     };
@@ -35,7 +35,16 @@ pub fn hand_over(command: &str, arguments: &[OsString]) -> Failure {
         // Its help and its messages name the command that the user gave.
         start.arg0(name);
     }
-    failure(command, name, &program, &start.exec())
+    let asked = if command == "report" { "report --format html" } else { command };
+    failure(asked, name, &program, &start.exec())
+}
+
+/// Starts the program that writes a report as a page in the place of this process, with the arguments as they were given.
+/// `dir` is the folder of the trace, where no argument names it.
+pub fn hand_over_report(dir: Option<&PathBuf>) -> Failure {
+    // Behind the name of the program and that of the command.
+    let arguments = env::args_os().skip(2).chain(dir.map(OsString::from));
+    hand_over("report", &arguments.collect::<Vec<_>>())
 }
 
 /// Starts `LABORATORY` in the place of this process, as above, with a command of its own and a text as its standard

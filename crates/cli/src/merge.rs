@@ -4,6 +4,7 @@ use std::fs;
 
 use sockscope_program::failure::Failure;
 use sockscope_program::output_dir::OutputDir;
+use sockscope_program::progress::Progress;
 use sockscope_record::counted;
 use sockscope_trace::{Bundle, merge_into};
 
@@ -24,12 +25,13 @@ pub fn merge(arguments: &args::Merge) -> Result<(), Failure> {
     let engines = bundles.iter().filter(|bundle| bundle.meta().source.is_engine()).count();
     let by = ["both hosts", "the kernel and the engine", "both engines"][engines];
     let mut lock = None;
+    let progress = Progress::begin("merging", 0);
     let done = merge_into(first, second, |meta| {
         let (writer, held) = output_dir.create(meta)?;
         lock = Some(held);
         Ok::<_, Failure>(writer)
     })?;
-    drop(lock);
+    drop((lock, progress));
     for (bundle, problems) in bundles.iter().zip(&done.problems) {
         for problem in problems {
             stderr!("sockscope: {}: {problem}", bundle.dir().display());

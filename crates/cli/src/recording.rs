@@ -19,6 +19,7 @@ use sockscope_program::output::output;
 use sockscope_program::output_dir::{OutputDir, empty, open_output};
 use sockscope_program::pick::{self, PickArgs, own_user, sudo_caller};
 use sockscope_program::recorded;
+use sockscope_program::shell::quoted;
 use sockscope_program::signals::StopSignals;
 use sockscope_program::temporary;
 use sockscope_record::{LossCounts, counted};
@@ -63,7 +64,7 @@ pub fn run(run: &args::Run) -> Result<Outcome, Failure> {
         max_records: None,
     };
     let Recorded { records, status, failure, limit, .. } = job.record()?;
-    let argument = Some(run.output.as_deref().map(bundle::quoted).unwrap_or_default());
+    let argument = Some(run.output.as_deref().map(quoted).unwrap_or_default());
     let what = What { print: run.print, argument, ..What::default() };
     // The records from before a failure have a report as well.
     let outcome = match (&failure, records) {

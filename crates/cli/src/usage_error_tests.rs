@@ -44,7 +44,7 @@ fn what_is_wrong_with_a_command_line_is_said_in_one_line() {
         ),
         (
             "report x --format yaml",
-            "invalid value 'yaml' for '--format <FORMAT>'; give one of text, json, csv, csv-requests, arrow-requests; --help says more",
+            "invalid value 'yaml' for '--format <FORMAT>'; give one of text, json, html, csv, csv-requests, arrow-requests; --help says more",
         ),
         (
             "record --prot 80",
@@ -89,7 +89,7 @@ fn what_is_wrong_with_a_command_line_is_said_in_one_line() {
         ),
         (
             "report x --format jsn",
-            "invalid value 'jsn' for '--format <FORMAT>'; give one of text, json, csv, csv-requests, arrow-requests; a similar value exists: 'json'; --help says more",
+            "invalid value 'jsn' for '--format <FORMAT>'; give one of text, json, html, csv, csv-requests, arrow-requests; a similar value exists: 'json'; --help says more",
         ),
         (
             "record --calls=yes",

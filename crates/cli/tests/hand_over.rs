@@ -34,12 +34,17 @@ impl Alone {
 
 /// Puts a program `sockscope-lab` into `folder` that prints `name` and its arguments, one a line.
 fn put_laboratory(folder: &Path, name: &str) {
-    put_program(folder, &format!("for word in {name} \"$@\"; do echo \"$word\"; done\nexit 7"));
+    put_program(folder, "sockscope-lab", &printing(name));
 }
 
-/// Puts a program `sockscope-lab` into `folder` that is this script.
-fn put_program(folder: &Path, script: &str) {
-    let program = folder.join("sockscope-lab");
+/// A script that prints `name` and its arguments, one a line.
+fn printing(name: &str) -> String {
+    format!("for word in {name} \"$@\"; do echo \"$word\"; done\nexit 7")
+}
+
+/// Puts a program of this name into `folder` that is this script.
+fn put_program(folder: &Path, name: &str, script: &str) {
+    let program = folder.join(name);
     let script = format!("#!/bin/sh\n{script}\n");
     let made = Command::new("/bin/sh")
         .args(["-c", "printf %s \"$1\" > \"$0\"; chmod 755 \"$0\""])
@@ -106,10 +111,29 @@ fn a_figure_of_pixels_is_drawn_by_the_laboratory() {
     assert_eq!(code, Some(2));
     let needs = "sockscope: `plot -o NAME.png` needs the program sockscope-lab";
     assert!(error.as_ref().is_some_and(|error| error.starts_with(needs)), "{error:?}");
-    put_program(alone.folder.path(), "head -c 4; printf ' %s' \"$@\"");
+    put_program(alone.folder.path(), "sockscope-lab", "head -c 4; printf ' %s' \"$@\"");
     let words = "<svg lab png - --output=/nowhere/acks.PNG";
     let (code, out, _) = said("/nowhere/acks.PNG");
     assert_eq!((code, &*out), (Some(0), words));
     let (code, svg, _) = said("-");
     assert!(code == Some(0) && svg.starts_with("<svg xmlns"), "{svg}");
+}
+
+#[test]
+fn a_page_is_written_by_the_program_of_the_views() {
+    let bundle = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/bundles/v2/calls.sockscope");
+    let alone = Alone::new();
+    let words = ["report", bundle, "--flow", "3", "--format", "html", "-o", "a b.html"];
+    let output = alone.run(&words, "/nowhere");
+    let needs = "sockscope: `report --format html` needs the program sockscope-view";
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).starts_with(needs), "{}", text(&output.stderr));
+    put_program(alone.folder.path(), "sockscope-view", &printing("view"));
+    let expected: String = ["view"].iter().chain(&words).map(|word| format!("{word}\n")).collect();
+    assert_eq!(text(&alone.run(&words, "").stdout), expected);
+    // Of a run that has no trace yet it is refused before the command starts.
+    let output = alone.run(&["run", "--format", "html", "--", "/bin/echo", "ran"], "/bin");
+    let said = text(&output.stderr);
+    assert_eq!((output.status.code(), text(&output.stdout)), (Some(2), String::new()));
+    assert!(said.contains("use `sockscope report --format html -o F.html` then"), "{said}");
 }

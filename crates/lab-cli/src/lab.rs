@@ -1,9 +1,8 @@
 //! `sockscope lab`: experiments of classic papers on the model, and their claims checked.
 
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::path::Path;
 use std::thread;
-use std::time::{Duration, Instant};
 
 use sockscope_claims::Verdict;
 use sockscope_experiment::{Case, Experiment, builtin, builtin_by_id, one_value_each, result};
@@ -15,6 +14,7 @@ use sockscope_program::failure::Failure;
 use sockscope_program::machine;
 use sockscope_program::outcome::Outcome;
 use sockscope_program::output::write_to;
+use sockscope_program::progress::Progress;
 use sockscope_program::recorded::complete;
 use sockscope_render::chart::{Chart, draw_chart};
 use sockscope_trace::Meta;
@@ -26,8 +26,6 @@ use crate::experiment_ids::{LIVE, failure};
 use crate::figures::{self, FIGURE_PX, bundles, write_figure};
 use crate::{host, link, pattern, png, profile, work};
 
-/// Time between two lines of progress on a terminal.
-const PROGRESS_EVERY: Duration = Duration::from_millis(100);
 /// Height of what stands around the panels of a chart of several, and of each panel.
 const CHART_HEAD_PX: u32 = 160;
 const PANEL_PX: u32 = 340;
@@ -88,10 +86,10 @@ fn run_model(arguments: &LabRun) -> Result<(), Failure> {
     if let Some(seed) = arguments.seed {
         experiment.seed = seed;
     }
-    let mut progress = Progress::new();
-    let results = run::run(&experiment, threads(), &mut |done, of| progress.show(done, of))
+    let progress = Progress::begin("runs on the model", 0);
+    let results = run::run(&experiment, threads(), &mut |done, of| progress.set(done, of))
         .map_err(|error| failure(&error))?;
-    progress.end();
+    drop(progress);
     if let Some(folder) = &arguments.output {
         keep(folder, &experiment, &results)?;
     }
@@ -195,10 +193,10 @@ fn compare(arguments: &LabCompare) -> Result<(), Failure> {
         traces: traces.as_deref(),
     };
     let kernel = on_kernel(&experiment, wish, &|_| true, &mut case_begins)?;
-    let mut progress = Progress::new();
-    let model = run::run(&experiment, threads(), &mut |done, of| progress.show(done, of))
+    let progress = Progress::begin("runs on the model", 0);
+    let model = run::run(&experiment, threads(), &mut |done, of| progress.set(done, of))
         .map_err(|error| failure(&error))?;
-    progress.end();
+    drop(progress);
     let compared = Comparison { model, kernel };
     let forms: [(&str, WriteForm<Comparison>); 2] =
         [("txt", write_comparison), ("json", write_comparison_json)];
@@ -377,11 +375,11 @@ fn check(arguments: &LabCheck) -> Result<Outcome, Failure> {
     if arguments.keep_disturbed {
         return Err(Failure::new("--keep-disturbed is for --on live: nothing disturbs the model"));
     }
-    let mut progress = Progress::new();
-    let mut show = |done, of| progress.show(done, of);
+    let progress = Progress::begin("runs on the model", 0);
+    let mut show = |done, of| progress.set(done, of);
     let checked = sockscope_claims::check(arguments.paper.as_deref(), threads(), &mut show)
         .map_err(|error| failure(&error))?;
-    progress.end();
+    drop(progress);
     let write = match arguments.format {
         CheckFormat::Text => sockscope_claims::write_text,
         CheckFormat::Json => sockscope_claims::write_json,
@@ -393,31 +391,4 @@ fn check(arguments: &LabCheck) -> Result<Outcome, Failure> {
 
 fn threads() -> usize {
     thread::available_parallelism().map_or(1, usize::from)
-}
-
-/// A line on the terminal that says how far a run is.
-struct Progress {
-    is_terminal: bool,
-    shown: Option<Instant>,
-}
-
-impl Progress {
-    fn new() -> Self {
-        Self { is_terminal: std::io::stderr().is_terminal(), shown: None }
-    }
-
-    fn show(&mut self, done: usize, of: usize) {
-        let is_due = self.shown.is_none_or(|shown| shown.elapsed() >= PROGRESS_EVERY);
-        if self.is_terminal && (is_due || done == of) {
-            stderr_part!("\rsockscope: {done} of {of} runs");
-            self.shown = Some(Instant::now());
-        }
-    }
-
-    fn end(&self) {
-        if self.shown.is_some() {
-            // Clears the line (ECMA-48 §8.3.41).
-            stderr_part!("\r\x1b[K");
-        }
-    }
 }

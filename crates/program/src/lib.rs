@@ -12,6 +12,7 @@ pub mod stderr;
 
 mod cut;
 pub mod failure;
+pub mod filter_args;
 pub mod last_trace;
 pub mod loaded;
 pub mod machine;
@@ -20,7 +21,9 @@ pub mod outcome;
 pub mod output;
 pub mod output_dir;
 pub mod pick;
+pub mod progress;
 pub mod recorded;
+pub mod shell;
 pub mod signals;
 pub mod suggest;
 pub mod temporary;

@@ -12,6 +12,7 @@ use sockscope_trace::{Bundle, Checker, Meta, Part, Problem, Source};
 use crate::cut::Cut;
 use crate::failure::Failure;
 use crate::memory::Needs;
+use crate::progress::Progress;
 
 /// A bundle with its records in memory.
 pub struct Loaded {
@@ -69,6 +70,7 @@ impl Loaded {
             Some(chosen) => (chosen.rows, chosen.connections),
         };
         let mut needs = Needs::check(dir, rows, connections)?;
+        let progress = Progress::begin("reading records", bundle.record_rows());
         let (part, mut cut) = chosen.map(|chosen| (chosen.part, chosen.cut)).unzip();
         let mut analyzer = Analyzer::new();
         let mut taken = 0;
@@ -76,6 +78,7 @@ impl Loaded {
         let mut checker = Checker::new(&bundle);
         while let Some(batch) = records.next_batch()? {
             checker.add(batch);
+            progress.add(batch.len() as u64);
             match &mut cut {
                 None => {
                     analyzer.push(batch);
@@ -123,14 +126,28 @@ impl Loaded {
 
     /// As [`Loaded::finish`], and keeps the sorted records.
     pub fn finish_keeping(self) -> (Analysis, Stores) {
+        let _progress = Progress::begin("analysing", 0);
         let (analysis, stores) = self.analyzer.finish_keeping(self.facts, self.threads);
         let start_ns = self.part.map_or(stores.start_ns, |part| part.start_ns);
         (analysis, Stores { start_ns, ..stores })
     }
 
+    /// As [`Loaded::finish`], with the sorted records.
+    pub fn finish_with_stores(mut self) -> (Analysis, Stores, Origin, Option<Shown>) {
+        let (part, origin) = (self.part.clone(), std::mem::take(&mut self.origin));
+        let (mut analysis, stores) = self.finish_keeping();
+        if let Some(part) = &part {
+            analysis.start_ns = part.start_ns;
+            analysis.duration_ns = part.duration_ns;
+        }
+        (analysis, stores, origin, part.map(|part| part.shown))
+    }
+
     /// Analyses it. Times and shares are those of the whole trace, or of the interval.
     pub fn finish(self) -> (Analysis, Origin, Option<Shown>) {
+        let progress = Progress::begin("analysing", 0);
         let mut analysis = self.analyzer.finish_on(self.facts, self.threads);
+        drop(progress);
         if let Some(part) = &self.part {
             analysis.start_ns = part.start_ns;
             analysis.duration_ns = part.duration_ns;
@@ -159,10 +176,13 @@ impl Chosen {
         let all = bundle.connections();
         let admitted = filter.admitted(all)?;
         let mut times = Times::default();
+        let progress = Progress::begin("choosing records", bundle.record_rows());
         let mut records = bundle.records()?;
         while let Some(batch) = records.next_batch()? {
+            progress.add(batch.len() as u64);
             batch.iter().for_each(|record| times.add(record, &admitted));
         }
+        drop(progress);
         let (start_ns, last_ns) = times.whole_ns.unwrap_or_default();
         let end_ns = bundle.meta().ended_ns.unwrap_or_default().max(last_ns);
         let interval_ns = filter.interval_ns(start_ns)?;
@@ -207,6 +227,38 @@ impl Times {
 
     fn extent_of_chosen_ns(&self) -> Option<(u64, u64)> {
         Some((*self.chosen_ns.iter().min()?, *self.chosen_ns.iter().max()?))
+    }
+}
+
+/// The filter with the numbers of the connections, where it chooses them by what the analysis finds.
+///
+/// # Errors
+///
+/// When no connection is left, or the bundle cannot be read.
+pub fn chosen(dir: &Path, filter: &Filter) -> Result<Filter, Failure> {
+    if !filter.needs_analysis() {
+        return Ok(filter.clone());
+    }
+    let (mut analysis, _, _) = Loaded::read_part(dir, filter, Purpose::Analysis)?.finish();
+    filter.narrow(&mut analysis)?;
+    let numbers = analysis.connections.iter().map(|connection| connection.connection.id.0);
+    let (from_ns, to_ns) = (filter.from_ns, filter.to_ns);
+    Ok(Filter { connections: numbers.collect(), from_ns, to_ns, ..Filter::default() })
+}
+
+/// The trace's wall clock, where times are to have it.
+///
+/// # Errors
+///
+/// When it is asked for and the trace has none.
+pub fn wall_clock(is_asked: bool, origin: &Origin) -> Result<Option<WallClock>, Failure> {
+    let clock = origin.recorded.as_ref().map(|recorded| recorded.began);
+    match (is_asked, clock) {
+        (false, _) => Ok(None),
+        (true, Some(clock)) => Ok(Some(clock)),
+        (true, None) => {
+            Err(Failure::new("--wall-clock: the trace does not say what time of day it was"))
+        }
     }
 }
 
