@@ -4,10 +4,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use sockscope_program::filter_args::{FilterArgs, flow};
 use sockscope_program::pick::PickArgs;
 use sockscope_program::times::some_time;
 
-/// Views of connections: the commands `sockscope top` and `sockscope view`.
+/// Views of connections: the commands `sockscope top`, `view` and `report --format html`.
 #[derive(Debug, Parser)]
 #[command(name = "sockscope-view", version, max_term_width = 100, disable_help_subcommand = true)]
 pub struct Arguments {
@@ -25,6 +26,9 @@ pub enum Command {
     /// Show a trace, or what is recorded now, as a page in a browser of this machine. Without DIR: the last trace.
     #[command(after_help = VIEW_EXAMPLES)]
     View(View),
+    /// Write the report of a trace as a page for a browser, in one file that loads nothing.
+    #[command(after_help = REPORT_EXAMPLES)]
+    Report(Report),
 }
 
 const TOP_EXAMPLES: &str = "\
@@ -66,6 +70,50 @@ pub struct View {
     /// With --live, time that is kept, up to now; less where this is more than a million records
     #[arg(long, value_name = "TIME", value_parser = some_time, default_value = "60s")]
     pub span: Duration,
+}
+
+const REPORT_EXAMPLES: &str = "\
+Examples:
+  sockscope report --format html -o report.html
+  sockscope report redis.sockscope --format html --port 6379 --slowest 3 -o slow.html";
+
+/// `sockscope report --format html`. The options are those of the other formats.
+#[derive(Debug, Args)]
+pub struct Report {
+    /// Folder of the trace bundle
+    pub dir: PathBuf,
+    /// Form of the report: sockscope writes the others
+    #[arg(long, value_enum, default_value_t)]
+    pub format: FormatArg,
+    /// A page has everything
+    #[arg(long)]
+    pub full: bool,
+    /// Exit with status 1 when there are findings
+    #[arg(long)]
+    pub check: bool,
+    /// A page has colours for light and for dark screens
+    #[arg(long, value_enum, value_name = "WHEN", default_value_t)]
+    pub color: ColorArg,
+    /// The time of day (UTC) stands next to each time
+    #[arg(long)]
+    pub wall_clock: bool,
+    /// Only this flow
+    #[arg(long, value_name = "N", value_parser = flow, allow_negative_numbers = true)]
+    pub flow: Option<u32>,
+    /// Write to this file; - is standard output
+    #[arg(short, long, value_name = "FILE", default_value = "-")]
+    pub output: PathBuf,
+    /// Which part of the trace.
+    #[command(flatten)]
+    pub filter: FilterArgs,
+}
+
+/// Form of a report.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum FormatArg {
+    /// A page in one file
+    #[default]
+    Html,
 }
 
 /// `sockscope top`.

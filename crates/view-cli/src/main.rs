@@ -1,7 +1,7 @@
 //! The program `sockscope-view`: views of connections, in a terminal and in a browser.
 //!
-//! `sockscope top` and `sockscope view` start it with their arguments. Results go to standard output, messages to standard error. Exit
-//! status: 0 done, 2 an error, which one line names.
+//! `sockscope top`, `view` and `report --format html` start it with their arguments. Results go to standard output,
+//! messages to standard error. Exit status: 0 done, 1 `--check` found something, 2 an error, which one line names.
 
 // It panics on a write error: use `stderr!`.
 #![deny(clippy::print_stderr)]
@@ -12,6 +12,7 @@ extern crate sockscope_program;
 mod args;
 mod keys;
 mod recorder;
+mod report;
 mod top;
 mod view;
 
@@ -28,5 +29,6 @@ fn main() -> ExitCode {
     outcome::exit_code(arguments.and_then(|arguments| match arguments.command {
         Command::Top(top) => top::top(&top).map(|()| Outcome::Done),
         Command::View(view) => view::view(&view).map(|()| Outcome::Done),
+        Command::Report(report) => report::report(&report),
     }))
 }
