@@ -60,6 +60,11 @@ fn a_page_of_two_traces_works_in_a_browser() {
 }
 
 #[test]
+fn a_report_in_one_file_works_with_the_network_cut_off() {
+    run("a_report_in_one_file_works_with_the_network_cut_off", "report.test.js", &[]);
+}
+
+#[test]
 fn root_a_page_follows_a_recording_in_a_browser() {
     let test = "root_a_page_follows_a_recording_in_a_browser";
     if let Some(right) = sockscope_probe::missing_right() {
