@@ -108,11 +108,12 @@ impl Html<'_> {
         mut left: usize,
     ) -> Result<Chosen, ReportError> {
         let mut chosen = Chosen::default();
-        for connection in ranked {
+        for (index, connection) in ranked.iter().enumerate() {
             if left < BYTES_LEFT_MIN {
                 break;
             }
-            let share = SHARES[usize::from(!chosen.sections.is_empty())];
+            // Few connections share all of it.
+            let share = SHARES[usize::from(index > 0)].min(ranked.len() - index);
             let prepared = Subsection::new(report, self.stores, connection);
             let mut section = prepared.section(None)?;
             for detailed in DETAILS {
