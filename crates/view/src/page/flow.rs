@@ -78,15 +78,16 @@ impl Flow {
             return;
         }
         let curves: Vec<_> = self.details.keys().copied().collect();
+        let (even, odd): (Vec<_>, Vec<_>) =
+            curves.into_iter().enumerate().partition(|(index, _)| index % 2 == 0);
+        let make = |some: Vec<(usize, FlowCurve)>| {
+            for (_, curve) in some {
+                self.detail(store, curve);
+            }
+        };
         std::thread::scope(|scope| {
-            scope.spawn(|| {
-                curves.iter().step_by(2).for_each(|it| {
-                    let _ = self.detail(store, *it);
-                })
-            });
-            curves.iter().skip(1).step_by(2).for_each(|it| {
-                let _ = self.detail(store, *it);
-            });
+            scope.spawn(|| make(even));
+            make(odd);
         });
     }
 
