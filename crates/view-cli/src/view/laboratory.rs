@@ -19,6 +19,8 @@ use tempfile::TempDir;
 const LABORATORY: &str = "sockscope-lab";
 /// Bytes of its messages that are shown at most.
 const MESSAGE_MAX: usize = 400;
+/// Bytes of a text of results that are shown at most.
+const TEXT_MAX: usize = 1 << 16;
 
 /// Where an experiment runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize)]
@@ -114,7 +116,7 @@ impl Laboratory {
         found.ok_or_else(|| Refused::Absent(format!("there is no figure {figure} of {id}")))
     }
 
-    /// Ends what runs.
+    /// Ends what runs, and removes all results: threads of the server may keep this until the process ends.
     pub fn end(&self) {
         for job in self.jobs().values_mut() {
             if let State::Running(child) = &mut job.state {
@@ -122,6 +124,8 @@ impl Laboratory {
                 let _ = child.wait();
             }
         }
+        // What stays, the next start removes.
+        let _ = fs::remove_dir_all(self.folder.path());
     }
 
     fn jobs(&self) -> MutexGuard<'_, HashMap<(String, On), Job>> {
@@ -180,7 +184,7 @@ impl Job {
             State::Done => {
                 let names: Vec<_> =
                     figures(&self.folder).iter().map(|path| file_name(path)).collect();
-                json!({ "state": "done", "figures": names })
+                json!({ "state": "done", "figures": names, "text": text(&self.folder) })
             }
         }
     }
@@ -194,7 +198,8 @@ fn begin(id: &str, on: On, folder: &Path) -> Result<Child, String> {
         On::Model => command.args(["lab", "run", id]),
         On::Both => command.args(["lab", "compare", id]),
     };
-    command.arg("-o").arg(folder).stdin(Stdio::null()).stdout(Stdio::null()).stderr(messages);
+    let results = File::create(results(folder)).map_err(|error| error.to_string())?;
+    command.arg("-o").arg(folder).stdin(Stdio::null()).stdout(results).stderr(messages);
     command.spawn().map_err(|error| {
         format!("cannot start {LABORATORY} ({error}): `cargo build --release -p sockscope-lab-cli` builds it")
     })
@@ -209,6 +214,16 @@ fn program() -> PathBuf {
 
 fn messages(folder: &Path) -> PathBuf {
     folder.with_extension("messages")
+}
+
+fn results(folder: &Path) -> PathBuf {
+    folder.with_extension("text")
+}
+
+/// The results as text.
+fn text(folder: &Path) -> String {
+    let bytes = fs::read(results(folder)).unwrap_or_default();
+    String::from_utf8_lossy(&bytes[..bytes.len().min(TEXT_MAX)]).into_owned()
 }
 
 /// The last line that the program said.

@@ -44,7 +44,9 @@ class Run {
     this.button = el("button", { class: "action", type: "button", onclick: () => this.start() }, words);
     this.line = el("p", { class: "facts", role: "status" });
     this.figures = el("div", {});
-    this.root = el("section", { class: "panel" }, el("h3", {}, title), this.button, this.line, this.figures);
+    this.text = el("pre", { class: "results" });
+    this.results = el("details", { hidden: true }, el("summary", {}, "Results as text"), this.text);
+    this.root = el("section", { class: "panel" }, el("h3", {}, title), this.button, this.line, this.figures, this.results);
   }
 
   get path() {
@@ -67,13 +69,16 @@ class Run {
     }
   }
 
-  show({ state, seconds, line, figures }) {
+  show({ state, seconds, line, figures, text }) {
     const isRunning = state === "running";
     this.button.disabled = isRunning;
     this.button.hidden = state === "done";
     this.root.dataset.state = state;
     const words = { none: this.on === "both" ? "It needs root, and some minutes." : "", running: `${seconds} s: ${line || "it runs"}`, failed: line };
-    this.line.textContent = words[state] ?? (figures.length ? "" : "The experiment has no figure.");
+    this.line.textContent = words[state] ?? (figures.length ? "" : "It made no figure. The results say which runs it has, and why others were dropped.");
+    this.results.hidden = !text;
+    this.results.open = Boolean(text) && figures.length === 0;
+    this.text.textContent = text || "";
     this.figures.replaceChildren(...figures.map((name) => el("img", {
       class: "experiment-figure", alt: name.replace(/\.svg$/, ""),
       src: address(`${this.path}/${encodeURIComponent(name)}`, { on: this.on }),
