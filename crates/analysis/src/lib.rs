@@ -29,6 +29,8 @@ mod openings;
 mod outcome;
 mod parallel;
 mod pattern;
+mod pattern_calls;
+mod pattern_find;
 mod pattern_fold;
 mod queue;
 mod ranges;
@@ -67,9 +69,8 @@ pub use flow_detail::FlowCurve;
 pub use ledger::ledger_spans;
 pub use ledger_detail::LedgerDetail;
 pub use nesting::{Certainty, NestedTime, Nesting, RequestId, RequestLink, nest_requests};
-pub use pattern::{
-    Action, Activity, LONG_WAIT_NS, NoPattern, Pattern, REFILL_MAX_NS, Step, pattern,
-};
+pub use pattern::{Action, Activity, LONG_WAIT_NS, NoPattern, Pattern, REFILL_MAX_NS, Step};
+pub use pattern_find::pattern;
 pub use pattern_fold::{Loop, LoopStep, fold, unfold};
 pub use queue::{QueueStep, Residence, queue_delays, queue_lengths};
 pub use requests::{

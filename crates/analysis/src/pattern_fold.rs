@@ -28,7 +28,9 @@ pub struct Loop {
 pub struct LoopStep {
     /// The kind of the call.
     pub action: Action,
-    /// Bytes: one value for all rounds, or one for each.
+    /// Number of the connection: one value for all rounds, or one for each.
+    pub connection: Vec<u32>,
+    /// Bytes; likewise.
     pub bytes: Vec<u64>,
     /// Time that the program spends before it, nanoseconds; likewise.
     pub think_ns: Vec<u64>,
@@ -50,6 +52,7 @@ pub fn unfold(loops: &[Loop]) -> Vec<Step> {
         for round in 0..usize::try_from(one.times).unwrap_or(usize::MAX) {
             steps.extend(one.steps.iter().map(|step| Step {
                 action: step.action,
+                connection: at(&step.connection, round),
                 bytes: at(&step.bytes, round),
                 think_ns: at(&step.think_ns, round),
                 after_wait: at(&step.after_wait, round),
@@ -65,8 +68,8 @@ fn at<T: Copy + Default>(values: &[T], round: usize) -> T {
 
 /// Loops of the same calls with the same bytes; calls between them are folded by their kind alone.
 fn fold_same(steps: &[Step]) -> Vec<Loop> {
-    let is_same =
-        |left: &Step, right: &Step| (left.action, left.bytes) == (right.action, right.bytes);
+    let call = |step: &Step| (step.action, step.connection, step.bytes);
+    let is_same = |left: &Step, right: &Step| call(left) == call(right);
     let mut loops = Vec::new();
     let mut rest = Vec::new();
     let fold_rest = |rest: &mut Vec<Step>, loops: &mut Vec<Loop>| {
@@ -119,6 +122,7 @@ fn looped(steps: &[Step], round: usize) -> Option<Loop> {
         let alike = || steps.iter().skip(place).step_by(round);
         LoopStep {
             action: steps[place].action,
+            connection: values(alike().map(|step| step.connection)),
             bytes: values(alike().map(|step| step.bytes)),
             think_ns: values(alike().map(|step| step.think_ns)),
             after_wait: values(alike().map(|step| step.after_wait)),
@@ -137,7 +141,7 @@ fn values<T: PartialEq>(values: impl Iterator<Item = T>) -> Vec<T> {
 }
 
 fn cost(loops: &[Loop]) -> usize {
-    let of_step = |step: &LoopStep| STEP_COST + step.bytes.len();
+    let of_step = |step: &LoopStep| STEP_COST + step.connection.len() + step.bytes.len();
     loops.iter().flat_map(|one| &one.steps).map(of_step).sum()
 }
 
@@ -153,7 +157,7 @@ mod tests {
             let (what, think) = word.split_once('/').unwrap_or((word, "0"));
             let action = if what.starts_with('w') { Action::Write } else { Action::Read };
             let [bytes, think_ns] = [&what[1..], think].map(|text| text.parse().unwrap());
-            Step { action, bytes, think_ns, after_wait: think_ns > 8 }
+            Step { action, connection: 0, bytes, think_ns, after_wait: think_ns > 8 }
         };
         text.split_whitespace().map(step).collect()
     }
@@ -210,10 +214,12 @@ mod tests {
     }
 
     fn any_step() -> impl Strategy<Value = Step> {
-        (any::<bool>(), 1u64..4, 0u64..3).prop_map(|(is_write, bytes, think_ns)| {
-            let action = if is_write { Action::Write } else { Action::Read };
-            Step { action, bytes, think_ns, after_wait: think_ns == 2 }
-        })
+        (any::<bool>(), 0u32..2, 1u64..4, 0u64..3).prop_map(
+            |(is_write, connection, bytes, think_ns)| {
+                let action = if is_write { Action::Write } else { Action::Read };
+                Step { action, connection, bytes, think_ns, after_wait: think_ns == 2 }
+            },
+        )
     }
 
     proptest! {

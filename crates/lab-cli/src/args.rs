@@ -9,6 +9,8 @@ use sockscope_link::{
 };
 use sockscope_live::host::Service;
 
+use crate::choice::Choice;
+
 /// The laboratory: the commands `sockscope lab`, `sockscope replay` and `sockscope vmtp`.
 #[derive(Debug, Parser)]
 #[command(name = "sockscope-lab", version, max_term_width = 100, disable_help_subcommand = true)]
@@ -82,9 +84,10 @@ pub struct LabPattern {
     /// Folder of a trace bundle that was recorded with --calls
     #[arg(value_name = "DIR")]
     pub dir: PathBuf,
-    /// Connection by its number in the report; without it, the one with the flow of most bytes
+    /// Connection by its number in the report; several as 1,2,3, or all between the two programs; without it, the one with
+    /// the flow of most bytes
     #[arg(long, value_name = "N")]
-    pub connection: Option<u32>,
+    pub connection: Option<Choice>,
     /// Write to this file; - is standard output
     #[arg(short, long, value_name = "FILE", default_value = "-")]
     pub output: PathBuf,

@@ -11,6 +11,7 @@
 extern crate sockscope_program;
 
 mod args;
+mod choice;
 mod experiment_ids;
 mod figures;
 mod host;
@@ -21,6 +22,7 @@ mod png;
 mod profile;
 mod programs;
 mod replay;
+mod same_cpu;
 mod vmtp;
 mod wire;
 mod work;

@@ -1,9 +1,11 @@
 //! One change to the calls of a pattern, as a programmer would make it. The bytes stay the same.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::str::FromStr;
 
 use sockscope_analysis::{Action, Pattern, Step};
+use sockscope_link::Interval;
 
 /// A change to the calls of the programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,6 +23,8 @@ pub enum PatternChange {
     Buffers(u64),
     /// The programs take no time between calls.
     NoThinking,
+    /// A think time of so many nanoseconds or more is shorter by that. A shorter one does not hold the work that goes.
+    LessThinking(u64),
 }
 
 impl FromStr for PatternChange {
@@ -38,8 +42,14 @@ impl FromStr for PatternChange {
             Some(("read-bytes", value)) => bytes(value).map(Self::ReadBytes),
             Some(("buffers", value)) => bytes(value).map(Self::Buffers),
             Some(("think", "0")) => Ok(Self::NoThinking),
+            Some(("think", value)) if value.starts_with('-') => {
+                let less: Interval =
+                    value[1..].parse().map_err(|error| format!("{text}: {error}"))?;
+                Ok(Self::LessThinking(less.0))
+            }
             _ => Err(format!(
-                "{text} is no change: give one-write, nodelay, write-bytes=N, read-bytes=N, buffers=N or think=0"
+                "{text} is no change: give one-write, nodelay, write-bytes=N, read-bytes=N, buffers=N, think=0 or \
+                 think=-TIME"
             )),
         }
     }
@@ -54,6 +64,7 @@ impl fmt::Display for PatternChange {
             Self::ReadBytes(bytes) => write!(f, "read-bytes={bytes}"),
             Self::Buffers(bytes) => write!(f, "buffers={bytes}"),
             Self::NoThinking => f.write_str("think=0"),
+            Self::LessThinking(ns) => write!(f, "think=-{}", Interval(*ns)),
         }
     }
 }
@@ -73,6 +84,8 @@ impl PatternChange {
             let buffer = side.read_buffer_bytes;
             if let Self::ReadBytes(bytes) = self {
                 side.read_buffer_bytes = bytes;
+                side.read_buffer_is_lower_bound = false;
+                side.takes_all = false;
             }
             for steps in &mut side.sequences {
                 match self {
@@ -83,6 +96,12 @@ impl PatternChange {
                             *step = Step { think_ns: 0, after_wait: false, ..*step };
                         }
                     }
+                    Self::LessThinking(less_ns) => {
+                        let long = steps.iter_mut().filter(|step| step.think_ns >= less_ns);
+                        long.for_each(|step| step.think_ns -= less_ns);
+                    }
+                    // Its reads are as long as the data that is there, up to the buffer.
+                    Self::ReadBytes(_) if side.answers_as_found => {}
                     Self::ReadBytes(bytes) => *steps = read_anew(steps, buffer, bytes),
                     Self::NoDelay | Self::Buffers(_) => {}
                 }
@@ -106,15 +125,31 @@ fn written_anew(steps: &[Step], size: Option<u64>) -> Vec<Step> {
             }
             // Without an answer they are a transfer, not parts of a message.
             None if after.is_empty() => anew.extend(writes),
-            None => anew.extend(in_pieces(writes, u64::MAX)),
-            Some(size) => anew.extend(in_pieces(writes, size)),
+            size => {
+                let size = size.unwrap_or(u64::MAX);
+                let of_connections = by_connection(writes);
+                anew.extend(of_connections.iter().flat_map(|writes| in_pieces(writes, size)));
+            }
         }
     }
     anew
 }
 
-/// The bytes of these writes in pieces. A piece has the think times of the writes that begin in it.
+/// The writes of each connection, in the order of their first ones.
+fn by_connection(writes: &[Step]) -> Vec<Vec<Step>> {
+    let mut found: Vec<Vec<Step>> = Vec::new();
+    let mut places: HashMap<u32, usize> = HashMap::new();
+    for write in writes {
+        let place = *places.entry(write.connection).or_insert(found.len());
+        found.resize_with(found.len().max(place + 1), Vec::new);
+        found[place].push(*write);
+    }
+    found
+}
+
+/// The bytes of these writes of a connection in pieces. A piece has the think times of the writes that begin in it.
 fn in_pieces(writes: &[Step], size: u64) -> Vec<Step> {
+    let connection = writes.first().map_or(0, |write| write.connection);
     let total: u64 = writes.iter().map(|write| write.bytes).sum();
     let mut pieces = Vec::new();
     let (mut begin, mut left, mut at) = (0, writes.iter().peekable(), 0);
@@ -126,7 +161,7 @@ fn in_pieces(writes: &[Step], size: u64) -> Vec<Step> {
             after_wait |= write.after_wait;
             at += write.bytes;
         }
-        pieces.push(Step { action: Action::Write, bytes, think_ns, after_wait });
+        pieces.push(Step { action: Action::Write, connection, bytes, think_ns, after_wait });
         begin += bytes;
     }
     pieces
@@ -142,9 +177,10 @@ fn read_anew(steps: &[Step], buffer: u64, size: u64) -> Vec<Step> {
             rest = &rest[1..];
             continue;
         }
-        let is_full = |step: &&Step| step.action == Action::Read && step.bytes >= buffer;
-        let full = rest.iter().take_while(is_full).count();
-        let is_read_after = rest.get(full).is_some_and(|step| step.action == Action::Read);
+        let is_read =
+            |step: &Step| step.action == Action::Read && step.connection == first.connection;
+        let full = rest.iter().take_while(|step| is_read(step) && step.bytes >= buffer).count();
+        let is_read_after = rest.get(full).is_some_and(is_read);
         let (reads, after) = rest.split_at(full + usize::from(is_read_after));
         rest = after;
         anew.extend(in_reads(reads, size));
@@ -178,20 +214,22 @@ mod tests {
 
     use super::*;
 
-    /// Steps from text: `w100/7` writes 100 bytes after 7 ns.
+    /// Steps from text: `w100/7` writes 100 bytes after 7 ns, `w100@2` on the connection 2.
     fn steps(text: &str) -> Vec<Step> {
         let step = |word: &str| {
             let (what, think) = word.split_once('/').unwrap_or((word, "0"));
+            let (what, connection) = what.split_once('@').unwrap_or((what, "0"));
             let action = if what.starts_with('w') { Action::Write } else { Action::Read };
             let [bytes, think_ns] = [&what[1..], think].map(|text| text.parse().unwrap());
-            Step { action, bytes, think_ns, after_wait: false }
+            let connection = connection.parse().unwrap();
+            Step { action, connection, bytes, think_ns, after_wait: false }
         };
         text.split_whitespace().map(step).collect()
     }
 
     fn pattern(steps: &[Step]) -> Pattern {
         let side = || Activity { sequences: vec![steps.to_vec()], ..Activity::default() };
-        Pattern { protocol: Protocol::Tcp, sides: [side(), side()] }
+        Pattern { protocol: Protocol::Tcp, connections: 3, sides: [side(), side()] }
     }
 
     fn changed(text: &str, change: &str) -> Vec<Step> {
@@ -203,6 +241,30 @@ mod tests {
     #[test]
     fn a_message_in_two_writes_becomes_one() {
         assert_eq!(changed("w100/7 w300/1 r50 w9/2 w1", "one-write"), steps("w400/8 r50 w9/2 w1"));
+    }
+
+    #[test]
+    fn writes_to_several_connections_stay_apart() {
+        let before = "w100@1/7 w100@2/1 w300@1/2 r50@1 w9@2";
+        assert_eq!(changed(before, "one-write"), steps("w400@1/9 w100@2/1 r50@1 w9@2"));
+        let read = read_anew(&steps("r100@1/7 r100@2/8 r100@2/9"), 100, 200);
+        assert_eq!(read, steps("r100@1/7 r200@2/8"));
+    }
+
+    #[test]
+    fn only_a_think_time_that_holds_the_work_is_shorter() {
+        assert_eq!(changed("w1/320000 r1/900 w1/2", "think=-300us"), steps("w1/20000 r1/900 w1/2"));
+    }
+
+    #[test]
+    fn a_program_that_answers_what_it_finds_has_another_buffer_and_the_same_steps() {
+        let mut pattern = pattern(&steps("r100 w5 r100 w5"));
+        pattern.sides[1].answers_as_found = true;
+        PatternChange::ReadBytes(60).apply(&mut pattern);
+        let [plain, finding] = &pattern.sides;
+        assert_eq!(plain.sequences[0], steps("r60 r40 w5 r60 r40 w5"));
+        assert_eq!(finding.sequences[0], steps("r100 w5 r100 w5"));
+        assert_eq!(finding.read_buffer_bytes, 60);
     }
 
     #[test]
@@ -233,17 +295,30 @@ mod tests {
 
     #[test]
     fn a_change_is_read_as_it_is_written() {
-        for change in
-            ["one-write", "nodelay", "write-bytes=7", "read-bytes=65536", "buffers=9", "think=0"]
-        {
+        for change in [
+            "one-write",
+            "nodelay",
+            "write-bytes=7",
+            "read-bytes=65536",
+            "buffers=9",
+            "think=0",
+            "think=-300us",
+        ] {
             assert_eq!(change.parse::<PatternChange>().unwrap().to_string(), change);
         }
     }
 
     #[test]
     fn what_is_no_change_is_refused() {
-        for wrong in ["", "think=1", "write-bytes", "write-bytes=0", "read-bytes=x", "one-write=1"]
-        {
+        for wrong in [
+            "",
+            "think=1",
+            "think=-1",
+            "write-bytes",
+            "write-bytes=0",
+            "read-bytes=x",
+            "one-write=1",
+        ] {
             assert!(wrong.parse::<PatternChange>().is_err(), "{wrong}");
         }
     }
@@ -256,7 +331,7 @@ mod tests {
         ) {
             let step = |(is_write, bytes, think_ns)| {
                 let action = if is_write { Action::Write } else { Action::Read };
-                Step { action, bytes, think_ns, after_wait: false }
+                Step { action, connection: 0, bytes, think_ns, after_wait: false }
             };
             let before: Vec<Step> = parts.into_iter().map(step).collect();
             for change in [PatternChange::OneWrite, PatternChange::WriteBytes(size)] {

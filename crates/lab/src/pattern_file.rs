@@ -17,6 +17,9 @@ const LIST_COLUMNS: usize = 100;
 /// Steps of a side at most: a file with larger numbers is refused.
 const STEPS_MAX: u64 = 10_000_000;
 
+/// Connections at most. A process has 1024 open files where no limit was raised.
+const CONNECTIONS_MAX: u64 = 1000;
+
 /// A pattern, and its origin by the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PatternFile {
@@ -37,6 +40,9 @@ impl PatternFile {
              # `after_wait`: the program waited before that, and its caches had to be filled again.\n",
         );
         line(&mut text, "connection", &quoted(&self.connection));
+        if self.pattern.connections > 1 {
+            line(&mut text, "connections", &self.pattern.connections.to_string());
+        }
         for (side, activity) in self.pattern.sides.iter().enumerate() {
             let _ = write!(text, "\n[{}]\n", SIDES[side]);
             line(&mut text, "process", &quoted(&self.processes[side]));
@@ -44,6 +50,8 @@ impl PatternFile {
             line(&mut text, "read_buffer_bytes", &activity.read_buffer_bytes.to_string());
             let is_lower_bound = activity.read_buffer_is_lower_bound.to_string();
             line(&mut text, "read_buffer_is_lower_bound", &is_lower_bound);
+            line(&mut text, "takes_all", &activity.takes_all.to_string());
+            line(&mut text, "answers_as_found", &activity.answers_as_found.to_string());
             for (key, bytes) in optional(activity) {
                 bytes.iter().for_each(|bytes| line(&mut text, key, &bytes.to_string()));
             }
@@ -73,12 +81,18 @@ impl PatternFile {
             format!("line {}: {}", before.matches('\n').count() + 1, error.message())
         })?;
         let connection = string(&file, "connection")?;
+        let connections =
+            if file.contains_key("connections") { number(&file, "connections") } else { Ok(1) }?;
+        if !(1..=CONNECTIONS_MAX).contains(&connections) {
+            return Err(format!("connections is not in 1 to {CONNECTIONS_MAX}"));
+        }
+        let connections = connections as u32;
         let side = |name: &str| -> Result<(String, Activity), String> {
             let of_side = |error: String| format!("{name}: {error}");
             let table = file.get(name).and_then(Value::as_table);
             let table = table.ok_or_else(|| format!("{name}: there is no such table"))?;
             let process = string(table, "process").map_err(of_side)?;
-            Ok((process, activity(table).map_err(of_side)?))
+            Ok((process, activity(table, connections).map_err(of_side)?))
         };
         let [(client, client_did), (server, server_did)] = [side(SIDES[0])?, side(SIDES[1])?];
         let protocol = match connection.split_once(' ') {
@@ -86,17 +100,18 @@ impl PatternFile {
             Some(("udp", _)) => Protocol::Udp,
             _ => return Err("connection does not begin with tcp or udp".to_owned()),
         };
-        let pattern = Pattern { protocol, sides: [client_did, server_did] };
+        let pattern = Pattern { protocol, connections, sides: [client_did, server_did] };
         Ok(Self { connection, processes: [client, server], pattern })
     }
 }
 
 /// The keys that a side has where their values are known.
-fn optional(activity: &Activity) -> [(&'static str, Option<u64>); 3] {
+fn optional(activity: &Activity) -> [(&'static str, Option<u64>); 4] {
     [
         ("send_buffer_bytes", activity.send_buffer_bytes),
         ("receive_buffer_bytes", activity.receive_buffer_bytes),
         ("warm_think_ns", activity.warm_think_ns),
+        ("refill_ns", activity.refill_ns),
     ]
 }
 
@@ -123,6 +138,9 @@ fn write_loop(text: &mut String, side: &str, sequence: Option<usize>, one: &Loop
     for step in &one.steps {
         let _ = writeln!(text, "[[{side}.loop.step]]");
         line(text, name(step.action), &list(&step.bytes));
+        if step.connection != [0] {
+            line(text, "connection", &list(&step.connection));
+        }
         if step.think_ns != [0] {
             line(text, "think_ns", &list(&step.think_ns));
         }
@@ -159,7 +177,7 @@ fn list<T: ToString>(values: &[T]) -> String {
     text
 }
 
-fn activity(table: &Table) -> Result<Activity, String> {
+fn activity(table: &Table, connections: u32) -> Result<Activity, String> {
     let mut sequences: Vec<Vec<Step>> = Vec::new();
     let empty = Vec::new();
     let loops = match table.get("loop") {
@@ -171,10 +189,18 @@ fn activity(table: &Table) -> Result<Activity, String> {
         let one = one.as_table().ok_or_else(|| of_loop("not a table".to_owned()))?;
         let sequence = if one.contains_key("sequence") { number(one, "sequence") } else { Ok(0) };
         let sequence = sequence.map_err(of_loop)?;
-        if sequence > 1 {
-            return Err(of_loop("a side has the sequences 0 and 1".to_owned()));
+        // Of each connection the reads and the writes.
+        let last = 2 * u64::from(connections) - 1;
+        if sequence > last {
+            return Err(of_loop(format!("a side has the sequences 0 to {last}")));
         }
         let parsed = parse_loop(one).map_err(of_loop)?;
+        let numbers = parsed.steps.iter().flat_map(|step| &step.connection);
+        if let Some(wrong) = numbers.max().filter(|number| **number >= connections) {
+            return Err(of_loop(format!(
+                "there is no connection {wrong}: their number is {connections}"
+            )));
+        }
         let known: u64 = sequences.iter().map(|steps| steps.len() as u64).sum();
         let more = parsed.times.saturating_mul(parsed.steps.len() as u64);
         if known.saturating_add(more) > STEPS_MAX {
@@ -184,16 +210,20 @@ fn activity(table: &Table) -> Result<Activity, String> {
         sequences[sequence as usize].extend(unfold(&[parsed]));
     }
     let optional = |key| table.get(key).map(|value| whole(Some(value), key)).transpose();
+    let flag = |key| if table.contains_key(key) { boolean(table, key) } else { Ok(false) };
     Ok(Activity {
         sequences,
         writes: number(table, "writes")?,
         certain_writes: number(table, "certain_writes")?,
         read_buffer_bytes: number(table, "read_buffer_bytes")?,
         read_buffer_is_lower_bound: boolean(table, "read_buffer_is_lower_bound")?,
+        takes_all: flag("takes_all")?,
+        answers_as_found: flag("answers_as_found")?,
         no_delay: boolean(table, "no_delay")?,
         send_buffer_bytes: optional("send_buffer_bytes")?,
         receive_buffer_bytes: optional("receive_buffer_bytes")?,
         warm_think_ns: optional("warm_think_ns")?,
+        refill_ns: optional("refill_ns")?,
     })
 }
 
@@ -219,13 +249,20 @@ fn parse_step(table: &Table, times: u64) -> Result<LoopStep, String> {
         Some(value) => numbers(value, "think_ns", times)?,
     };
     let bytes = numbers(&table[name(action)], name(action), times)?;
+    let connection = match table.get("connection") {
+        None => vec![0],
+        Some(value) => each_round(value, "connection", times, |value, key| {
+            let number = u32::try_from(whole(Some(value), key)?);
+            number.map_err(|_| format!("{key} is not a number of a connection"))
+        })?,
+    };
     let after_wait = match table.get("after_wait") {
         None => vec![false],
         Some(value) => each_round(value, "after_wait", times, |value, key| {
             value.as_bool().ok_or_else(|| format!("{key} is not true or false"))
         })?,
     };
-    Ok(LoopStep { action, bytes, think_ns, after_wait })
+    Ok(LoopStep { action, connection, bytes, think_ns, after_wait })
 }
 
 /// One number, or one for each round.
@@ -271,7 +308,8 @@ mod tests {
     use super::*;
 
     fn step(action: Action, bytes: u64, think_ns: u64) -> Step {
-        Step { action, bytes, think_ns, after_wait: think_ns >= 50_000 || think_ns == 3 }
+        let after_wait = think_ns >= 50_000 || think_ns == 3;
+        Step { action, connection: 0, bytes, think_ns, after_wait }
     }
 
     /// 200 calls in two writes, whose client thinks differently each time.
@@ -291,16 +329,20 @@ mod tests {
             certain_writes: writes,
             read_buffer_bytes: 400,
             read_buffer_is_lower_bound: true,
+            takes_all: true,
+            answers_as_found: true,
             no_delay: false,
             send_buffer_bytes: None,
             receive_buffer_bytes: Some(4096),
             warm_think_ns: Some(8_000),
+            refill_ns: Some(30_000),
         };
         PatternFile {
             connection: "tcp 127.0.0.1:40000 > 127.0.0.1:80".to_owned(),
             processes: ["python3", "a \"server\"\u{1b}\\"].map(str::to_owned),
             pattern: Pattern {
                 protocol: Protocol::Tcp,
+                connections: 1,
                 sides: [side(client.collect(), 400), side(server.collect(), 200)],
             },
         }
@@ -350,6 +392,21 @@ mod tests {
     }
 
     #[test]
+    fn a_step_of_a_connection_that_is_not_there_is_refused() {
+        let text = calls().to_toml().replacen("write = 100", "write = 100\nconnection = 1", 1);
+        let error = PatternFile::parse(&text).unwrap_err();
+        assert_eq!(error, "client: loop 1: there is no connection 1: their number is 1");
+        let of_two = text.replacen("\n[client]", "connections = 2\n[client]", 1);
+        let client = &PatternFile::parse(&of_two).unwrap().pattern.sides[0];
+        assert_eq!(
+            client.sequences[0][..2].iter().map(|it| it.connection).collect::<Vec<_>>(),
+            [1, 0]
+        );
+        let none = text.replacen("\n[client]", "connections = 0\n[client]", 1);
+        assert_eq!(PatternFile::parse(&none).unwrap_err(), "connections is not in 1 to 1000");
+    }
+
+    #[test]
     fn a_file_of_endless_steps_is_refused() {
         let text = calls().to_toml();
         let head = text.split("[[client.loop]]").next().unwrap();
@@ -361,8 +418,10 @@ mod tests {
     }
 
     fn any_steps() -> impl Strategy<Value = Vec<Step>> {
-        let one = (any::<bool>(), 1u64..5, 0u64..4).prop_map(|(is_write, bytes, think_ns)| {
-            step(if is_write { Action::Write } else { Action::Read }, bytes, think_ns)
+        let one = (any::<bool>(), 0u32..3, 1u64..5, 0u64..4);
+        let one = one.prop_map(|(is_write, connection, bytes, think_ns)| {
+            let action = if is_write { Action::Write } else { Action::Read };
+            Step { connection, ..step(action, bytes, think_ns) }
         });
         (prop::collection::vec(one, 1..9), 1usize..9).prop_map(|(steps, times)| steps.repeat(times))
     }
@@ -374,6 +433,7 @@ mod tests {
             server in prop::collection::vec(any_steps(), 1..3),
         ) {
             let mut file = calls();
+            file.pattern.connections = 3;
             file.pattern.sides[0].sequences = client;
             file.pattern.sides[1].sequences = server;
             prop_assert_eq!(PatternFile::parse(&file.to_toml()), Ok(file));

@@ -52,6 +52,9 @@ pub fn record<S: RecordSink>(
     sink: S,
 ) -> Result<(Vec<Connection>, S), String> {
     let sides = &file.pattern.sides;
+    if file.pattern.connections > 1 {
+        return Err("the model makes the calls of one connection: give --connection N".to_owned());
+    }
     check(sides)?;
     let parameters = &conditions.parameters;
     let scenario = scenario_with(parameters, conditions.line, conditions.seed)?;

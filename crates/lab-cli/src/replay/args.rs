@@ -9,11 +9,14 @@ use sockscope_experiment::Parameters;
 use sockscope_lab::pattern_change::PatternChange;
 use sockscope_link::{Bandwidth, Interval};
 
+use crate::choice::Choice;
+
 pub const EXAMPLES: &str = "\
 Examples:
   sockscope record --calls -o calls.sockscope -- ./client
   sockscope replay calls.sockscope --set one-write
   sockscope replay calls.sockscope --set nodelay --set delay=10ms -o replayed
+  sockscope replay calls.sockscope --set one-write --warm quick.sockscope
   sockscope replay calls.sockscope --on model --set personality=4.3bsd";
 
 /// `sockscope replay`.
@@ -22,14 +25,19 @@ pub struct Replay {
     /// Folder of a trace bundle that was recorded with --calls
     #[arg(value_name = "DIR")]
     pub dir: PathBuf,
-    /// Connection by its number in the report; without it, the one with the flow of most bytes
+    /// Connection by its number in the report; several as 1,2,3, or all between the two programs; without it, the one with
+    /// the flow of most bytes
     #[arg(long, value_name = "N")]
-    pub connection: Option<u32>,
+    pub connection: Option<Choice>,
     /// A change, all of which are made together (several: repeat): one-write, nodelay, write-bytes=N, read-bytes=N,
-    /// buffers=N, think=0, delay=10ms; with --on model also rate=10mbit, and for both runs personality=NAME,
+    /// buffers=N, think=0, think=-TIME, delay=10ms; with --on model also rate=10mbit, and for both runs personality=NAME,
     /// machine=NAME and other parameters of hosts and links
     #[arg(long, value_name = "CHANGE")]
     pub set: Vec<ReplayChange>,
+    /// A recording of the same programs in which they did not wait, as with an option set: think times without a wait are
+    /// its
+    #[arg(long, value_name = "DIR")]
+    pub warm: Option<PathBuf>,
     /// Where to make the calls again
     #[arg(long, value_enum, default_value_t)]
     pub on: ReplayOn,

@@ -27,6 +27,8 @@ pub enum Figure {
     P50,
     P99,
     Throughput,
+    /// The share of the reads on the CPU of the write that they waited for.
+    SameCpu,
     /// The share of a place in the ledger of the data of the client, or of the server.
     Place(&'static str, LedgerPart),
 }
@@ -59,6 +61,7 @@ pub fn pairs(original: &Figures, copy: &Figures) -> Vec<Pair> {
         (Figure::P50, original.p50_ns, copy.p50_ns, true),
         (Figure::P99, original.p99_ns, copy.p99_ns, false),
         (Figure::Throughput, original.throughput, copy.throughput, !has_exchanges),
+        (Figure::SameCpu, original.same_cpu, copy.same_cpu, false),
     ];
     let mut pairs: Vec<Pair> = Vec::new();
     for (figure, original, copy, is_judged) in single {

@@ -37,6 +37,9 @@ pub fn write(replayed: &Replayed) -> Result<(), Failure> {
         "verdict_text": page::copy(replayed),
         "changed": has_change.then(|| figures(&replayed.changed.median())),
         "changed_runs": replayed.changed.figures.iter().map(figures).collect::<Vec<_>>(),
+        "cpus": replayed.cpus.map(|cpus| cpus.to_string()),
+        "changed_other_cpus": replayed.cpus.filter(|_| !replayed.other_cpus.figures.is_empty())
+            .map(|_| figures(&replayed.other_cpus.median())),
         "changed_as_recorded": replayed.as_recorded.as_ref().map(figures),
         "steps": replayed.after_wait.1,
         "steps_after_wait": replayed.after_wait.0,
@@ -57,6 +60,7 @@ fn figures(figures: &Figures) -> Value {
         "exchange_p50_ns": figures.p50_ns,
         "exchange_p99_ns": figures.p99_ns,
         "throughput_bytes_per_s": figures.throughput,
+        "same_cpu": figures.same_cpu,
         "ledger": { "client": ledger(client), "server": ledger(server) },
     })
 }

@@ -1,6 +1,6 @@
-//! The figures of one connection by which a copy is judged.
+//! The figures of the connections by which a copy is judged.
 
-use sockscope_analysis::{Analysis, LedgerPart};
+use sockscope_analysis::{Analysis, Ledger, LedgerPart};
 use sockscope_record::Direction;
 use sockscope_report::exchange_times_ns;
 
@@ -17,11 +17,13 @@ pub struct Figures {
     pub throughput: Option<f64>,
     /// Of each direction, the share of the time that its oldest byte spent in each place; empty without bytes.
     pub shares: [Vec<f64>; 2],
+    /// The share of the reads on the CPU of the write that they waited for.
+    pub same_cpu: Option<f64>,
 }
 
 impl Figures {
-    /// Of all connections of the run, which is the one that was replayed.
-    pub fn of(analysis: &Analysis) -> Self {
+    /// Of all connections of the run, which are those that were replayed.
+    pub fn of(analysis: &Analysis, same_cpu: Option<f64>) -> Self {
         let mut times: Vec<u64> = analysis.connections.iter().flat_map(exchange_times_ns).collect();
         times.sort_unstable();
         let at = |share: f64| {
@@ -30,11 +32,13 @@ impl Figures {
         };
         let flows = || analysis.connections.iter().flat_map(|connection| &connection.flows);
         let shares = [Direction::FromClient, Direction::FromServer].map(|direction| {
-            let flow = flows().find(|flow| flow.id.direction() == direction && flow.bytes > 0);
-            let of_flow = |flow: &sockscope_analysis::FlowAnalysis| {
-                LedgerPart::ALL.map(|part| flow.ledger.share(part)).to_vec()
-            };
-            flow.map(of_flow).unwrap_or_default()
+            let mut sum = Ledger::default();
+            for flow in flows().filter(|flow| flow.id.direction() == direction && flow.bytes > 0) {
+                sum.ns.iter_mut().zip(flow.ledger.ns).for_each(|(sum, ns)| *sum += ns);
+            }
+            let has_time = sum.total_ns() > 0;
+            let shares = LedgerPart::ALL.map(|part| sum.share(part)).to_vec();
+            if has_time { shares } else { Vec::new() }
         });
         Self {
             exchanges: times.len() as u64,
@@ -44,6 +48,7 @@ impl Figures {
                 .max_by_key(|flow| flow.bytes)
                 .and_then(|flow| flow.throughput_bytes_per_s),
             shares,
+            same_cpu,
         }
     }
 
@@ -61,6 +66,7 @@ impl Figures {
             p99_ns: of(&|run| run.p99_ns),
             throughput: of(&|run| run.throughput),
             shares,
+            same_cpu: of(&|run| run.same_cpu),
         }
     }
 

@@ -15,9 +15,13 @@ use sockscope_record::Protocol;
 use super::args::{Replay, ReplayChange, ReplayFormat};
 use super::figures::Figures;
 use super::result::{Replayed, Runs};
-use super::runner::Runner;
+use super::runner::{Runner, Way};
 use super::{document, page};
 use crate::pattern;
+use crate::work::pattern::cpus::{Cpus, allowed};
+
+/// Runs of the changed calls on the other CPUs.
+const OTHER_RUNS: u32 = 3;
 
 /// The changes, by their place: the calls or the path.
 #[derive(Default)]
@@ -36,7 +40,15 @@ pub fn replay(arguments: &Replay) -> Result<Outcome, Failure> {
             "replay --on live records its runs and needs {right}: run it as root, or use --on model"
         )));
     }
-    let (file, original) = pattern::read(&arguments.dir, arguments.connection)?;
+    let recorded = pattern::read(&arguments.dir, arguments.connection.as_ref())?;
+    let original_same_cpu = recorded.same_cpu;
+    let original = Figures::of(&recorded.analysis, original_same_cpu);
+    let mut file = recorded.file;
+    if let Some(dir) = &arguments.warm {
+        let warm = pattern::read(dir, None)?.file;
+        take_warm_times(&mut file, &warm)
+            .map_err(|why| Failure::new(format!("replay --warm {}: {why}", dir.display())))?;
+    }
     changes.check(&file)?;
     let signals = StopSignals::register()?;
     let (folder, _temporary) = match &arguments.output {
@@ -56,10 +68,12 @@ pub fn replay(arguments: &Replay) -> Result<Outcome, Failure> {
             None => "over loopback".to_owned(),
             Some(delay) => format!("unchanged over loopback, changed over a wire of {delay}"),
         },
-        original: Figures::of(&original),
+        original,
         unchanged: Runs::default(),
         changed: Runs::default(),
         as_recorded: None,
+        cpus: cpus(original_same_cpu, &file)?,
+        other_cpus: Runs::default(),
         after_wait: (steps().filter(|step| step.after_wait).count() as u64, steps().count() as u64),
         file: file.clone(),
     };
@@ -70,6 +84,8 @@ pub fn replay(arguments: &Replay) -> Result<Outcome, Failure> {
         true => None,
         false => Some(write_pattern(&folder, "changed", &changed)?),
     };
+    let loopback = Way::Loopback(replayed.cpus);
+    let changed_way = changes.delay.map_or(loopback, Way::Wire);
     for round in 0..rounds as usize {
         if signals.stop_requested() {
             return Err(Failure::new(format!("interrupted after run {round}")));
@@ -79,23 +95,60 @@ pub fn replay(arguments: &Replay) -> Result<Outcome, Failure> {
         let dir = folder.join(format!("{}-{kind}.sockscope", round + 1));
         stderr!("sockscope: run {} of {rounds}, {kind}", round + 1);
         match of_change {
-            Some(path) => replayed.changed.push(runner.run(path, &dir, changes.delay)?),
-            None => replayed.unchanged.push(runner.run(&kept, &dir, None)?),
+            Some(path) => replayed.changed.push(runner.run(path, &dir, changed_way)?),
+            None => replayed.unchanged.push(runner.run(&kept, &dir, loopback)?),
         }
     }
-    if !changes.named.is_empty() && has_warm_times(&changed) {
+    if let (Some(path), Some(cpus), None) = (&changed_file, replayed.cpus, changes.delay) {
+        let other = cpus.other();
+        for run in 1..=OTHER_RUNS {
+            stderr!("sockscope: run {run} of {OTHER_RUNS}, changed, on {other} of the CPUs");
+            let dir = folder.join(format!("{run}-cpus-{other}.sockscope"));
+            replayed.other_cpus.push(runner.run(path, &dir, Way::Loopback(Some(other)))?);
+        }
+    }
+    if changed_file.is_some() && has_warm_times(&changed) {
         let mut slow = changed;
-        slow.pattern.sides.iter_mut().for_each(|side| side.warm_think_ns = None);
+        for side in &mut slow.pattern.sides {
+            (side.warm_think_ns, side.refill_ns) = (None, None);
+        }
         let path = write_pattern(&folder, "think-as-recorded", &slow)?;
         stderr!("sockscope: a last run, changed, with every think time as it was recorded");
-        let run = runner.run(&path, &folder.join("think-as-recorded.sockscope"), changes.delay)?;
-        replayed.as_recorded = Some(Figures::of(&run));
+        let run = runner.run(&path, &folder.join("think-as-recorded.sockscope"), changed_way)?;
+        replayed.as_recorded = Some(run.1);
     }
     match arguments.format {
         ReplayFormat::Text => page::write(&replayed)?,
         ReplayFormat::Json => document::write(&replayed)?,
     }
     Ok(Outcome::Done)
+}
+
+/// Takes the think times without a wait from another recording of the same programs.
+fn take_warm_times(file: &mut PatternFile, warm: &PatternFile) -> Result<(), String> {
+    if file.processes != warm.processes {
+        let [own, other] = [&file.processes, &warm.processes].map(|names| names.join(" and "));
+        return Err(format!("its programs are {other}, not {own}"));
+    }
+    let mut is_known = false;
+    for (side, warm) in file.pattern.sides.iter_mut().zip(&warm.pattern.sides) {
+        let refill_ns = side.refill_by(warm);
+        side.refill_ns = refill_ns.or(side.refill_ns);
+        is_known |= refill_ns.is_some();
+    }
+    match is_known {
+        true => Ok(()),
+        false => Err("no three writes follow a read that waited for less than 1 ms".to_owned()),
+    }
+}
+
+/// The CPUs on which most reads of the recording were: a short exchange on one CPU takes another time than on two. Threads
+/// of one side may need several, and then the kernel chooses.
+fn cpus(same_cpu: Option<f64>, file: &PatternFile) -> Result<Option<Cpus>, Failure> {
+    let is_alone = file.pattern.sides.iter().all(|side| side.sequences.len() == 1);
+    let can_choose = is_alone && allowed()?.len() > 1;
+    let most = |share| if share >= 0.5 { Cpus::One } else { Cpus::Two };
+    Ok(same_cpu.filter(|_| can_choose).map(most))
 }
 
 /// Unchanged, changed, changed, unchanged: a steady change of the machine is the same for both.
@@ -107,7 +160,7 @@ fn is_changed(round: usize) -> bool {
 fn has_warm_times(file: &PatternFile) -> bool {
     file.pattern.sides.iter().any(|side| {
         let mut steps = side.sequences.iter().flatten();
-        steps.any(|step| step.warm_think_ns(side.warm_think_ns) != step.think_ns)
+        steps.any(|step| side.warm_think_ns(step) != step.think_ns)
     })
 }
 
@@ -163,7 +216,39 @@ impl Changes {
 
 #[cfg(test)]
 mod tests {
+    use sockscope_analysis::{Action, Activity, Pattern, Step};
+
     use super::*;
+
+    /// A server that answers three requests after these times.
+    fn server(think_ns: u64, after_wait: bool) -> PatternFile {
+        let step = |action, think_ns, after_wait| Step {
+            action,
+            connection: 0,
+            bytes: 9,
+            think_ns,
+            after_wait,
+        };
+        let call = [step(Action::Read, 0, false), step(Action::Write, think_ns, after_wait)];
+        let side = Activity { sequences: vec![call.repeat(3)], ..Activity::default() };
+        let pattern =
+            Pattern { protocol: Protocol::Tcp, connections: 1, sides: [Activity::default(), side] };
+        let processes = ["client", "server"].map(str::to_owned);
+        PatternFile { connection: "tcp".to_owned(), processes, pattern }
+    }
+
+    #[test]
+    fn times_without_a_wait_are_those_of_another_recording() {
+        let mut file = server(200_000, true);
+        take_warm_times(&mut file, &server(60_000, false)).unwrap();
+        assert_eq!(file.pattern.sides.each_ref().map(|side| side.refill_ns), [None, Some(140_000)]);
+        let waited = take_warm_times(&mut file, &server(60_000, true)).unwrap_err();
+        assert_eq!(waited, "no three writes follow a read that waited for less than 1 ms");
+        let mut other = server(60_000, false);
+        other.processes[1] = "other".to_owned();
+        let refused = take_warm_times(&mut file, &other).unwrap_err();
+        assert_eq!(refused, "its programs are client and other, not client and server");
+    }
 
     #[test]
     fn changes_of_the_model_need_the_model() {

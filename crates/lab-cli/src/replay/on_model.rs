@@ -11,7 +11,7 @@ use sockscope_program::outcome::Outcome;
 use sockscope_report::{Compared, Comparison, Options, write_compare, write_compare_json};
 
 use super::args::{Replay, ReplayChange, ReplayFormat};
-use crate::pattern::read;
+use crate::pattern::{Recorded, read};
 
 /// A run of the calls.
 struct Run {
@@ -25,7 +25,13 @@ struct Run {
 /// Makes the calls in the model: unchanged, and with the change where there is one. Without a change the
 /// other run of the comparison is the recording.
 pub fn replay(arguments: &Replay) -> Result<Outcome, Failure> {
-    let (file, recorded) = read(&arguments.dir, arguments.connection)?;
+    if arguments.warm.is_some() {
+        return Err(Failure::new(
+            "replay --warm: a wait does not change the think times of the model: leave it out",
+        ));
+    }
+    let Recorded { file, analysis: recorded, .. } =
+        read(&arguments.dir, arguments.connection.as_ref())?;
     let all: Vec<String> = arguments.set.iter().map(ToString::to_string).collect();
     let of_model = arguments.set.iter().filter(|change| change.is_of_model());
     let of_model: Vec<String> = of_model.map(ToString::to_string).collect();

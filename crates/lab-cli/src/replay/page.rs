@@ -2,7 +2,7 @@
 
 use std::io::{self, BufWriter, Write};
 
-use sockscope_analysis::REFILL_MAX_NS;
+use sockscope_analysis::{Action, REFILL_MAX_NS};
 use sockscope_program::failure::Failure;
 use sockscope_render::number::{count, percent, percent_of, rate, time};
 use sockscope_report::{Charset, Options, write_compare, write_labelled};
@@ -10,6 +10,7 @@ use sockscope_report::{Charset, Options, write_compare, write_labelled};
 use super::closeness::{Figure, SPREAD_MAX, TOLERANCE, Verdict};
 use super::figures::Figures;
 use super::result::Replayed;
+use crate::work::pattern::cpus::Cpus;
 
 /// Writes it.
 pub fn write(replayed: &Replayed) -> Result<(), Failure> {
@@ -22,7 +23,9 @@ pub fn write(replayed: &Replayed) -> Result<(), Failure> {
     for pair in replayed.pairs() {
         let [original, copy] = [pair.original, pair.copy].map(|value| show(pair.figure, value));
         let name = name(pair.figure);
-        writeln!(out, "{name:<26}{original:>14}{copy:>14}{:>8.2}", pair.ratio())?;
+        let ratio = Some(pair.ratio()).filter(|ratio| ratio.is_finite());
+        let ratio = ratio.map_or_else(String::new, |ratio| format!("{ratio:>8.2}"));
+        writeln!(out, "{name:<26}{original:>14}{copy:>14}{ratio}")?;
     }
     writeln!(out)?;
     write_labelled("copy", &copy(replayed), &options, &mut out)?;
@@ -60,7 +63,26 @@ fn head(replayed: &Replayed) -> Lines {
         _ => format!("{unchanged} unchanged and {changed} changed in turns (ABBA), {path}"),
     };
     let processes = sockscope_report::printable(&format!("{client}, {server}"));
-    vec![("replay", format!("{connection} ({processes})")), ("rule", rule), ("runs", runs)]
+    let mut lines =
+        vec![("replay", format!("{connection} ({processes})")), ("rule", rule), ("runs", runs)];
+    if let (Some(cpus), Some(share)) = (replayed.cpus, replayed.original.same_cpu) {
+        lines.push((
+            "cpus",
+            format!(
+                "{}: in the recording {} of the reads were on the CPU of the write that they waited for",
+                on(cpus),
+                percent((share * 1000.0).round() as u64)
+            ),
+        ));
+    }
+    lines
+}
+
+fn on(cpus: Cpus) -> &'static str {
+    match cpus {
+        Cpus::One => "both programs on one CPU",
+        Cpus::Two => "each program on a CPU of its own",
+    }
 }
 
 fn name(figure: Figure) -> String {
@@ -68,6 +90,7 @@ fn name(figure: Figure) -> String {
         Figure::P50 => "exchange p50".to_owned(),
         Figure::P99 => "exchange p99".to_owned(),
         Figure::Throughput => "throughput".to_owned(),
+        Figure::SameCpu => "reads on the writer's CPU".to_owned(),
         Figure::Place(side, part) => format!("{side} {}", part.name()),
     }
 }
@@ -77,7 +100,7 @@ fn show(figure: Figure, value: f64) -> String {
         _ if value.is_nan() => "?".to_owned(),
         Figure::P50 | Figure::P99 => time(value as u64, Charset::Unicode),
         Figure::Throughput => rate(value),
-        Figure::Place(..) => percent((value * 1000.0).round() as u64),
+        Figure::SameCpu | Figure::Place(..) => percent((value * 1000.0).round() as u64),
     }
 }
 
@@ -105,6 +128,25 @@ pub fn copy(replayed: &Replayed) -> String {
             named(&far)
         ),
     }
+}
+
+/// How much less the sides think without a wait, and how that is known.
+fn refill(replayed: &Replayed) -> String {
+    let sides = ["client", "server"].into_iter().zip(&replayed.file.pattern.sides);
+    let waits = sides.filter(|(_, side)| {
+        let mut writes = side.sequences.iter().flatten();
+        writes.any(|step| step.action == Action::Write && step.after_wait)
+    });
+    let words: Vec<String> = waits
+        .map(|(name, side)| match side.refill_ns {
+            Some(ns) => format!("the {name} by {}, as recorded", time(ns, Charset::Unicode)),
+            None => format!(
+                "the {name} by {} at most, which is an estimate; a recording without the wait shows it (--warm)",
+                time(REFILL_MAX_NS, Charset::Unicode)
+            ),
+        })
+        .collect();
+    words.join(", ")
 }
 
 fn prediction(replayed: &Replayed) -> Lines {
@@ -135,19 +177,31 @@ fn prediction(replayed: &Replayed) -> Lines {
             ),
         ));
     }
+    let other = replayed.other_cpus.median();
+    if let (Some(cpus), Some(value)) = (replayed.cpus, other.main()) {
+        lines.push((
+            "limit",
+            format!(
+                "{} {} with {}. The kernel chooses the CPUs, and may choose others with the change",
+                name(figure),
+                show(figure, value),
+                on(cpus.other())
+            ),
+        ));
+    }
     if let Some(value) = replayed.as_recorded.as_ref().and_then(Figures::main) {
         let (after_wait, steps) = replayed.after_wait;
         lines.push((
             "limit",
             format!(
                 "{} {} with every think time as it was recorded. {} of {} steps follow a wait of 1 ms or longer, after \
-                 which a program is slower until its caches are filled again: without that wait it thinks for less, by \
-                 {} at most. How much less is an estimate",
+                 which a program is slower until its caches are filled again: without that wait it thinks for less, \
+                 {}",
                 name(figure),
                 show(figure, value),
                 count(after_wait),
                 count(steps),
-                time(REFILL_MAX_NS, Charset::Unicode)
+                refill(replayed)
             ),
         ));
     }

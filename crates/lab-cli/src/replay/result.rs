@@ -6,6 +6,7 @@ use sockscope_report::{Compared, Comparison};
 
 use super::closeness::{Pair, Verdict, pairs, spread, verdict};
 use super::figures::Figures;
+use crate::work::pattern::cpus::Cpus;
 
 /// Runs of one kind.
 #[derive(Default)]
@@ -26,13 +27,17 @@ pub struct Replayed {
     pub changed: Runs,
     /// The changed calls with every think time as it was recorded, where that differs.
     pub as_recorded: Option<Figures>,
+    /// The CPUs of the runs over loopback; `None` where the kernel chose.
+    pub cpus: Option<Cpus>,
+    /// The changed calls with the two programs on the other CPUs.
+    pub other_cpus: Runs,
     /// Steps that a wait went before, and all steps.
     pub after_wait: (u64, u64),
 }
 
 impl Runs {
-    pub fn push(&mut self, analysis: Analysis) {
-        self.figures.push(Figures::of(&analysis));
+    pub fn push(&mut self, (analysis, figures): (Analysis, Figures)) {
+        self.figures.push(figures);
         self.analyses.push(analysis);
     }
 

@@ -10,12 +10,25 @@ use sockscope_link::Interval;
 use sockscope_program::failure::Failure;
 use sockscope_program::loaded::Loaded;
 
+use super::figures::Figures;
+use crate::same_cpu::same_cpu;
+use crate::work::pattern::cpus::Cpus;
+
 /// The recorder, in the folder of this program or in PATH.
 const RECORDER: &str = "sockscope";
 /// A run with missed records is made so often at most.
 const ATTEMPTS: u32 = 3;
 /// Of the server at the other end of a wire.
 const AT: &str = "198.18.0.2:7000";
+
+/// Between the two processes.
+#[derive(Debug, Clone, Copy)]
+pub enum Way {
+    /// Loopback, on these CPUs; without them, the kernel chooses.
+    Loopback(Option<Cpus>),
+    /// A wire with this delay in each direction.
+    Wire(Interval),
+}
 
 /// Runs patterns.
 pub struct Runner {
@@ -32,34 +45,24 @@ impl Runner {
         Ok(Self { program, recorder })
     }
 
-    /// Records a run of the pattern in `file` into `dir`, over loopback or over a wire with this delay. A run with missed
-    /// records is made again: its exchanges are not known.
-    pub fn run(
-        &self,
-        file: &Path,
-        dir: &Path,
-        delay: Option<Interval>,
-    ) -> Result<Analysis, Failure> {
+    /// Records a run of the pattern in `file` into `dir`. A run with missed records is made again: its exchanges are not
+    /// known.
+    pub fn run(&self, file: &Path, dir: &Path, way: Way) -> Result<(Analysis, Figures), Failure> {
         for _ in 1..ATTEMPTS {
-            let analysis = self.run_once(file, dir, delay)?;
-            if analysis.facts.missed.total() == 0 {
-                return Ok(analysis);
+            let run = self.run_once(file, dir, way)?;
+            if run.0.facts.missed.total() == 0 {
+                return Ok(run);
             }
             stderr!("sockscope: this run missed records, and is made again");
             fs::remove_dir_all(dir).map_err(|error| Failure::file("cannot remove", dir, &error))?;
         }
-        self.run_once(file, dir, delay)
+        self.run_once(file, dir, way)
     }
 
-    fn run_once(
-        &self,
-        file: &Path,
-        dir: &Path,
-        delay: Option<Interval>,
-    ) -> Result<Analysis, Failure> {
+    fn run_once(&self, file: &Path, dir: &Path, way: Way) -> Result<(Analysis, Figures), Failure> {
         let mut recorder = Command::new(&self.recorder);
         recorder.args(["record", "--calls", "-o"]).arg(dir).arg("--").arg(&self.program);
-        recorder.args(self.words(file, delay));
+        recorder.args(self.words(file, way));
         let output = recorder.stdin(Stdio::null()).stdout(Stdio::null()).output();
         let output =
             output.map_err(|error| Failure::file("cannot start", &self.recorder, &error))?;
@@ -72,17 +75,25 @@ impl Runner {
                 let reason = said.lines().last().map(words).unwrap_or_default();
                 Err(Failure::new(format!("replay: the run was not recorded: {reason}")))
             }
-            None => Ok(Loaded::read(dir)?.finish().0),
+            None => {
+                let analysis = Loaded::read(dir)?.finish().0;
+                let figures = Figures::of(&analysis, same_cpu(dir, None)?);
+                Ok((analysis, figures))
+            }
         }
     }
 
-    fn words(&self, file: &Path, delay: Option<Interval>) -> Vec<OsString> {
+    fn words(&self, file: &Path, way: Way) -> Vec<OsString> {
         let work = ["lab", "work", "pattern"].map(OsString::from);
         let client = |more: &[&str]| {
             let more = more.iter().map(OsString::from).chain([file.into()]);
             work.iter().cloned().chain(more).collect::<Vec<_>>()
         };
-        let Some(delay) = delay else { return client(&[]) };
+        let delay = match way {
+            Way::Loopback(None) => return client(&[]),
+            Way::Loopback(Some(cpus)) => return client(&["--cpus", &cpus.to_string()]),
+            Way::Wire(delay) => delay,
+        };
         let server =
             [self.program.as_os_str(), "lab".as_ref(), "work".as_ref(), "pattern".as_ref()];
         let server = server.into_iter().chain(["--listen".as_ref(), AT.as_ref(), file.as_os_str()]);
@@ -108,17 +119,19 @@ mod tests {
     #[test]
     fn a_wire_has_a_server_at_its_other_end() {
         let runner = Runner { program: "/x/it's".into(), recorder: "r".into() };
-        let words = |delay| {
-            let words = runner.words(Path::new("a b.toml"), delay);
+        let words = |way| {
+            let words = runner.words(Path::new("a b.toml"), way);
             words
                 .iter()
                 .map(|word| word.to_string_lossy().into_owned())
                 .collect::<Vec<_>>()
                 .join("|")
         };
-        assert_eq!(words(None), "lab|work|pattern|a b.toml");
+        assert_eq!(words(Way::Loopback(None)), "lab|work|pattern|a b.toml");
+        let on_two = words(Way::Loopback(Some(Cpus::Two)));
+        assert_eq!(on_two, "lab|work|pattern|--cpus|two|a b.toml");
         assert_eq!(
-            words(Some(Interval(10_000_000))),
+            words(Way::Wire(Interval(10_000_000))),
             "lab|link|--delay|10ms|--server|'/x/it'\\''s' 'lab' 'work' 'pattern' '--listen' '198.18.0.2:7000' \
              'a b.toml'|--|/x/it's|lab|work|pattern|--to|198.18.0.2:7000|a b.toml"
         );

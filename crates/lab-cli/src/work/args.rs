@@ -8,6 +8,7 @@ use sockscope_lab::pattern_change::PatternChange;
 use sockscope_link::{Bytes, Interval};
 
 use super::message::MESSAGE_BYTES_MAX;
+use super::pattern::cpus::Cpus;
 
 /// The size of a message or of a buffer of the program.
 fn size(text: &str) -> Result<Bytes, String> {
@@ -356,10 +357,13 @@ pub struct WorkPattern {
     /// The pattern
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// Make the calls with a change (several: repeat): one-write, nodelay, write-bytes=N, read-bytes=N, buffers=N or
-    /// think=0
+    /// Make the calls with a change (several: repeat): one-write, nodelay, write-bytes=N, read-bytes=N, buffers=N,
+    /// think=0 or think=-TIME
     #[arg(long, value_name = "CHANGE")]
     pub set: Vec<PatternChange>,
+    /// CPUs of the two processes; without it, the kernel chooses
+    #[arg(long, conflicts_with_all = ["listen", "to"])]
+    pub cpus: Option<Cpus>,
     /// Be the server alone, at this address; the port is printed
     #[arg(long, value_name = "ADDRESS", conflicts_with = "to")]
     pub listen: Option<SocketAddr>,

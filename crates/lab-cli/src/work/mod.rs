@@ -7,7 +7,7 @@ mod calls;
 mod load;
 mod message;
 mod page;
-mod pattern;
+pub mod pattern;
 mod pipeline;
 mod process;
 mod quic;

@@ -78,8 +78,8 @@ impl Conditions {
                 }
                 _ => {
                     return Err(refuse(format!(
-                        "no such setting: give one-write, nodelay, write-bytes=N, read-bytes=N, buffers=N, think=0, or \
-                         a value for {}",
+                        "no such setting: give one-write, nodelay, write-bytes=N, read-bytes=N, buffers=N, think=0, \
+                         think=-TIME, or a value for {}",
                         names()
                     )));
                 }

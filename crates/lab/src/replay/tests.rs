@@ -18,6 +18,7 @@ fn side(text: &str) -> Activity {
         let think_us: u64 = think.parse().unwrap();
         Step {
             action,
+            connection: 0,
             bytes: what[1..].parse().unwrap(),
             think_ns: think_us * 1000,
             after_wait: false,
@@ -35,7 +36,11 @@ fn file(client: &str, server: &str) -> PatternFile {
     PatternFile {
         connection: "tcp 127.0.0.1:40000 > 127.0.0.1:80".to_owned(),
         processes: ["asker", "answerer"].map(str::to_owned),
-        pattern: Pattern { protocol: Protocol::Tcp, sides: [side(client), side(server)] },
+        pattern: Pattern {
+            protocol: Protocol::Tcp,
+            connections: 1,
+            sides: [side(client), side(server)],
+        },
     }
 }
 

@@ -1,0 +1,135 @@
+//! The calls of the programs of a connection that moved bytes, from its records.
+
+use std::collections::HashMap;
+
+use sockscope_record::{Kind, Point, Protocol, Record, Side};
+
+use crate::pattern::{Action, NoPattern};
+use crate::{ConnectionStore, FlowStore, Passage};
+
+/// A call with its times; nanoseconds of the trace's clock.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Call {
+    pub action: Action,
+    /// Number of the connection in the pattern.
+    pub connection: u32,
+    pub thread: u32,
+    /// A write began; a read returned, as its begin is not recorded.
+    pub start_ns: u64,
+    pub end_ns: u64,
+    pub offset: u64,
+    pub bytes: u64,
+}
+
+impl Call {
+    /// The position after its bytes.
+    pub fn end(&self) -> u64 {
+        self.offset + self.bytes
+    }
+}
+
+/// The calls of one side that moved bytes, by start.
+pub(crate) fn calls(
+    store: &ConnectionStore,
+    connection: u32,
+    side: Side,
+) -> Result<Vec<Call>, NoPattern> {
+    let (sent, received) = (store.flow(side.sends()), store.flow(side.other().sends()));
+    let mut calls = match store.connection.protocol {
+        Protocol::Udp => {
+            let mut calls = datagrams(sent, Point::SendEnqueue, Action::Write);
+            calls.extend(datagrams(received, Point::ReceiveDequeue, Action::Read));
+            calls
+        }
+        Protocol::Tcp => {
+            let mut calls = writes(sent);
+            calls.extend(reads(received));
+            calls
+        }
+    };
+    for action in [Action::Write, Action::Read] {
+        let mut own: Vec<_> = calls.iter().filter(|call| call.action == action).collect();
+        own.sort_by_key(|call| call.offset);
+        let touch = |pair: &[&Call]| pair[0].end() == pair[1].offset;
+        let begins =
+            own.first().is_none_or(|first| first.offset == 0 || store.connection.preexisting);
+        if !begins || !own.windows(2).all(touch) {
+            return Err(NoPattern::MissedCalls(side));
+        }
+    }
+    calls.iter_mut().for_each(|call| call.connection = connection);
+    calls.sort_by_key(|call| (call.start_ns, call.end_ns));
+    Ok(calls)
+}
+
+/// A call of a datagram, which has no record of its return: it takes no time.
+fn datagrams(flow: &FlowStore, point: Point, action: Action) -> Vec<Call> {
+    let passes = flow.at(point).iter().filter(|pass| pass.len > 0);
+    let call = |pass: &Passage| Call {
+        action,
+        connection: 0,
+        thread: pass.thread,
+        start_ns: pass.at_ns,
+        end_ns: pass.at_ns,
+        offset: pass.offset,
+        bytes: pass.len.into(),
+    };
+    passes.map(call).collect()
+}
+
+fn writes(flow: &FlowStore) -> Vec<Call> {
+    let mut begun: HashMap<u32, u64> = HashMap::new();
+    let mut writes = Vec::new();
+    for event in &flow.events {
+        match event.kind {
+            // A call that waited for room may be announced again.
+            Kind::WriteCall => drop(begun.entry(event.thread).or_insert(event.at_ns)),
+            Kind::WriteReturn => {
+                let start_ns = begun.remove(&event.thread).unwrap_or(event.at_ns);
+                writes.extend(call(event, Action::Write, start_ns));
+            }
+            _ => {}
+        }
+    }
+    writes
+}
+
+fn reads(flow: &FlowStore) -> impl Iterator<Item = Call> {
+    flow.events_of(Kind::ReadReturn).filter_map(|event| call(event, Action::Read, event.at_ns))
+}
+
+fn call(event: &Record, action: Action, start_ns: u64) -> Option<Call> {
+    let Record { at_ns: end_ns, offset, len, thread, .. } = *event;
+    let bytes = u64::from(len);
+    (bytes > 0).then_some(Call { action, connection: 0, thread, start_ns, end_ns, offset, bytes })
+}
+
+/// When each thread moved bytes of connections that are not chosen.
+pub(crate) fn elsewhere(stores: &[ConnectionStore], chosen: &[usize]) -> HashMap<u32, Vec<u64>> {
+    let mut times: HashMap<u32, Vec<u64>> = HashMap::new();
+    let others = stores.iter().enumerate().filter(|(other, _)| !chosen.contains(other));
+    for flow in others.flat_map(|(_, store)| &store.flows) {
+        for event in flow.events_with(&[Kind::WriteReturn, Kind::ReadReturn]) {
+            if matches!(event.kind, Kind::WriteReturn | Kind::ReadReturn) && event.len > 0 {
+                times.entry(event.thread).or_default().push(event.at_ns);
+            }
+        }
+    }
+    times.values_mut().for_each(|times| times.sort_unstable());
+    times
+}
+
+/// Whether data woke the reader after `since_ns`.
+pub(crate) fn was_woken(incoming: &FlowStore, read: &Call, since_ns: u64) -> bool {
+    let events = incoming.events_with(&[Kind::Wakeup]);
+    let first = events.partition_point(|event| event.at_ns <= since_ns);
+    let later = events[first..].iter().take_while(|event| event.at_ns <= read.end_ns);
+    later.into_iter().any(|event| event.kind == Kind::Wakeup && event.thread == read.thread)
+}
+
+/// The position up to which data lay in the receive queue or was read, at this time.
+pub(crate) fn arrived(incoming: &FlowStore, at_ns: u64) -> u64 {
+    let passes = incoming.at(Point::ReceiveEnqueue);
+    let count = passes.partition_point(|pass| pass.at_ns <= at_ns);
+    passes[..count].last().map_or(0, |pass| pass.end())
+}
