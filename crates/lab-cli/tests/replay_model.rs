@@ -130,22 +130,31 @@ fn a_name_that_the_model_does_not_have_is_refused_in_one_line() {
     assert!(output.status.success() && said.contains(words), "{said}");
 }
 
-/// The program of today, unchanged: its messages in two writes stall under 4.3BSD too, and not as one write.
-#[test]
-fn root_a_recorded_program_runs_under_4_3bsd() {
-    let folder = tempfile::tempdir().expect("a folder for temporary files");
-    let recorded = folder.path().join("calls.sockscope");
-    let workload = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/workloads/split_calls.py");
-    let command = ["--", "python3", workload, "--calls", "10"];
-    let output = sockscope(&[&["record", "--calls", "-o", path(&recorded)][..], &command].concat());
+/// Records a workload of Python's with its calls; `None` where that cannot be done, which it says.
+fn recorded(folder: &Path, test: &str, workload: &[&str]) -> Option<PathBuf> {
+    let recorded = folder.join("calls.sockscope");
+    let program = format!("{}/../../tests/workloads/{}", env!("CARGO_MANIFEST_DIR"), workload[0]);
+    let command = ["--", "python3", &program];
+    let head = ["record", "--calls", "-o", path(&recorded)];
+    let output = sockscope(&[&head[..], &command, &workload[1..]].concat());
     let message = String::from_utf8_lossy(&output.stderr);
     if message.contains("CAP_BPF") {
         let required = std::env::var("SOCKSCOPE_LIVE").is_ok_and(|wish| wish == "1");
         assert!(!required, "{message}");
-        eprintln!("SKIPPED: root_a_recorded_program_runs_under_4_3bsd: {}", message.trim_end());
-        return;
+        eprintln!("SKIPPED: {test}: {}", message.trim_end());
+        return None;
     }
     done(&output);
+    Some(recorded)
+}
+
+/// The program of today, unchanged: its messages in two writes stall under 4.3BSD too, and not as one write.
+#[test]
+fn root_a_recorded_program_runs_under_4_3bsd() {
+    let folder = tempfile::tempdir().expect("a folder for temporary files");
+    let test = "root_a_recorded_program_runs_under_4_3bsd";
+    let workload = ["split_calls.py", "--calls", "10"];
+    let Some(recorded) = recorded(folder.path(), test, &workload) else { return };
     let kept = folder.path().join("kept");
     let sets = ["--set", "personality=4.3bsd", "--set", "one-write"];
     let head = ["replay", path(&recorded), "--on", "model", "-o", path(&kept)];
@@ -155,4 +164,40 @@ fn root_a_recorded_program_runs_under_4_3bsd() {
     assert!(residue == 0 && findings.contains(&"nagle-delayed-ack".to_owned()), "{findings:?}");
     let (residue, findings) = checked(&kept.join("changed.sockscope"));
     assert!(residue == 0 && !findings.contains(&"nagle-delayed-ack".to_owned()), "{findings:?}");
+}
+
+/// Datagrams of today: requests, their answers, and a last one that nothing answers.
+#[test]
+fn root_recorded_datagrams_run_in_the_model_and_are_the_same_again() {
+    let folder = tempfile::tempdir().expect("a folder for temporary files");
+    let test = "root_recorded_datagrams_run_in_the_model_and_are_the_same_again";
+    let workload = ["kinds.py", "datagrams", "--calls", "20"];
+    let Some(recorded) = recorded(folder.path(), test, &workload) else { return };
+    let kept = |name: &str| {
+        let kept = folder.path().join(name);
+        let sets = ["--set", "personality=4.3bsd", "--set", "think=-300us"];
+        let head = ["replay", path(&recorded), "--on", "model", "-o", path(&kept)];
+        (done(&run(&[&head[..], &sets].concat())), kept)
+    };
+    let (said, first) = kept("first");
+    let row = said.lines().find(|line| line.starts_with("exchanges ")).expect("a row");
+    assert_eq!(row.split_whitespace().skip(1).take(2).collect::<Vec<_>>(), ["20", "20"], "{said}");
+    for name in ["unchanged.sockscope", "changed.sockscope"] {
+        assert_eq!(checked(&first.join(name)).0, 0, "{name}");
+        let report = done(&sockscope(&["report", path(&first.join(name)), "--format", "json"]));
+        let report: Value = serde_json::from_str(&report).expect("JSON");
+        let flows = &report["connections"][0]["flows"];
+        assert_eq!(
+            (&flows[0]["bytes"], &flows[1]["bytes"]),
+            (&2003.into(), &2000.into()),
+            "{name}"
+        );
+        assert_eq!(report["connections"][0]["protocol"], "udp");
+    }
+    let (_, second) = kept("second");
+    let relative = |folder: &Path| {
+        let strip = |path: PathBuf| path.strip_prefix(folder).expect("inside").to_owned();
+        files(folder).into_iter().map(|(path, bytes)| (strip(path), bytes)).collect::<Vec<_>>()
+    };
+    assert!(relative(&first) == relative(&second));
 }
