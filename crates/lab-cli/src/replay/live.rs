@@ -20,8 +20,8 @@ use super::{document, page};
 use crate::pattern;
 use crate::work::pattern::cpus::{Cpus, allowed};
 
-/// Runs of the changed calls on the other CPUs.
-const OTHER_RUNS: u32 = 3;
+/// One changed run on the other CPUs for so many runs.
+const ROUNDS_OF_OTHER: u32 = 4;
 
 /// The changes, by their place: the calls or the path.
 #[derive(Default)]
@@ -101,8 +101,9 @@ pub fn replay(arguments: &Replay) -> Result<Outcome, Failure> {
     }
     if let (Some(path), Some(cpus), None) = (&changed_file, replayed.cpus, changes.delay) {
         let other = cpus.other();
-        for run in 1..=OTHER_RUNS {
-            stderr!("sockscope: run {run} of {OTHER_RUNS}, changed, on {other} of the CPUs");
+        let runs = (rounds / ROUNDS_OF_OTHER).max(1);
+        for run in 1..=runs {
+            stderr!("sockscope: run {run} of {runs}, changed, on {other} of the CPUs");
             let dir = folder.join(format!("{run}-cpus-{other}.sockscope"));
             replayed.other_cpus.push(runner.run(path, &dir, Way::Loopback(Some(other)))?);
         }
