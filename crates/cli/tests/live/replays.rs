@@ -110,6 +110,33 @@ fn root_larger_reads_are_predicted() {
 }
 
 #[test]
+fn root_a_chat_is_replayed_with_all_its_connections() {
+    let Some(_turn) = turn::take() else { return };
+    let folder = TempDir::new().expect("a folder");
+    let dir = recorded(folder.path(), "chat", &["chat", "--calls", "6"]);
+    let all = ["--connection", "all", "--set", "nodelay", "--rounds", "2"];
+    let result = replayed(&dir, &all);
+    assert!(text(&result["connection"]).ends_with(" and 49 more"), "{result}");
+    // A line, and the same to each member: the server's write to one waits for the read from another.
+    let writes = 6 + 6 * 50;
+    assert_eq!((count(&result["writes"]), count(&result["certain_writes"])), (writes, writes));
+    let exchanges = |run: &str| count(&result[run]["exchanges"]);
+    assert_eq!(exchanges("unchanged"), exchanges("original"), "{result}");
+    let stalls = |run: &str| {
+        let share = &result[run]["ledger"]["server"]["send_queue.nagle"];
+        share.as_f64().expect("a share")
+    };
+    for run in ["original", "unchanged"] {
+        assert!(stalls(run) > 0.0, "{run}: {result}");
+    }
+    assert_eq!(stalls("changed"), 0.0, "{result}");
+    let refused = replay(&dir, &["--connection", "all", "--on", "model"]);
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert_eq!(refused.status.code(), Some(2), "{said}");
+    assert!(said.contains("the model makes the calls of one connection"), "{said}");
+}
+
+#[test]
 fn root_a_wire_adds_its_delay() {
     let Some(_turn) = turn::take() else { return };
     if !is_full() {
