@@ -26,10 +26,11 @@ mod sunos_contention;
 mod sunos_runs;
 mod sunos_tools;
 mod sunos_trace;
+mod variation;
 
 use std::collections::BTreeMap;
 
-use sockscope_experiment::papers::Claim;
+use sockscope_experiment::papers::{Claim, Evidence};
 use sockscope_experiment::result::RunResult;
 
 pub use comparison::{Comparison, Shown, Verdict};
@@ -58,6 +59,8 @@ pub(crate) struct Check {
 pub struct Checked {
     /// The claim.
     pub claim: Claim,
+    /// What agreement is worth.
+    pub evidence: Evidence,
     /// What the model says to it.
     pub comparison: Comparison,
 }

@@ -2,7 +2,7 @@
 //! nothing of it would be none. Experiment, changes to it, and the verdicts there by claim.
 
 use sockscope_experiment::builtin_by_id;
-use sockscope_experiment::papers::Claims;
+use sockscope_experiment::papers::{Claims, EvidenceList};
 use sockscope_lab::run;
 
 use super::registry::checked;
@@ -14,10 +14,10 @@ fn verdicts(experiment: &'static str, changes: &[&str], claims: &[&str]) -> Vec<
     changed.set_all(changes).unwrap();
     let result = run::run(&changed, 2, &mut |_, _| {}).unwrap();
     let runs = Runs(BTreeMap::from([(experiment, result)]));
-    let register = Claims::builtin().unwrap();
+    let (register, evidence) = (Claims::builtin().unwrap(), EvidenceList::builtin().unwrap());
     let verdict = |claim: &&str| {
         let claim = register.claim(&format!("protocol-choice/4-{claim}")).unwrap();
-        checked(claim, &runs).comparison.verdict
+        checked(claim, evidence.of(claim), &runs).comparison.verdict
     };
     claims.iter().map(verdict).collect()
 }

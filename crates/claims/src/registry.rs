@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use sockscope_experiment::papers::{Claim, Claims, PAPERS};
+use sockscope_experiment::papers::{Claim, Claims, Evidence, EvidenceList, PAPERS};
 use sockscope_experiment::result::RunResult;
 use sockscope_experiment::{Error, Experiment, Result, builtin_by_id};
 use sockscope_lab::run;
@@ -61,22 +61,22 @@ pub fn check_results(
     if let Some(wanted) = paper.filter(|paper| !PAPERS.contains(paper)) {
         return Err(Error::NoSuchPaper { wanted: wanted.to_owned(), known: PAPERS.join(", ") });
     }
-    let claims = Claims::builtin()?;
+    let (claims, evidence) = (Claims::builtin()?, EvidenceList::builtin()?);
     let is_wanted = |check: &&Check| claims.of(paper).any(|claim| claim.id == check.id);
     let needed: BTreeSet<_> =
         checks().filter(is_wanted).flat_map(|check| check.needs).copied().collect();
     let experiments = needed.iter().map(|id| builtin_by_id(id)).collect::<Result<Vec<_>>>()?;
     let runs = Runs(needed.into_iter().zip(results(&experiments)?).collect());
-    Ok(claims.of(paper).map(|claim| checked(claim, &runs)).collect())
+    Ok(claims.of(paper).map(|claim| checked(claim, evidence.of(claim), &runs)).collect())
 }
 
-pub(super) fn checked(claim: &Claim, runs: &Runs) -> Checked {
+pub(super) fn checked(claim: &Claim, evidence: &Evidence, runs: &Runs) -> Checked {
     let check = checks().find(|check| check.id == claim.id);
     let comparison = check.map_or_else(
         || Comparison::no_experiment(claim),
         |check| (check.compare)(claim, runs).unwrap_or_else(Comparison::not_checkable),
     );
-    Checked { claim: claim.clone(), comparison }
+    Checked { claim: claim.clone(), evidence: evidence.clone(), comparison }
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use std::io;
 
 use serde::Serialize;
+use sockscope_experiment::papers::{EvidenceKind, PAPERS, Role};
 use sockscope_experiment::result::wrapped;
 
 use super::{Checked, Shown, Verdict};
@@ -24,7 +25,7 @@ pub fn write_json(checked: &[Checked], out: &mut dyn io::Write) -> io::Result<()
 }
 
 /// Writes the outcome as text: one line a claim, what differs and why it cannot be checked below it,
-/// a summary last.
+/// counts by kind of evidence and by paper last.
 ///
 /// # Errors
 ///
@@ -34,7 +35,12 @@ pub fn write_text(checked: &[Checked], out: &mut dyn io::Write) -> io::Result<()
     for one in checked {
         let (claim, comparison) = (&one.claim, &one.comparison);
         let role = claim.role.name();
-        writeln!(out, "{:<13}  {:<width$}  {role}", comparison.verdict.name(), claim.id)?;
+        let kind = one.evidence.kind.name();
+        let verdict = comparison.verdict.name();
+        writeln!(out, "{verdict:<13}  {:<width$}  {role:<10}  {kind}", claim.id)?;
+        if !one.evidence.reason.is_empty() {
+            write_wrapped(&format!("{}: {}", spaced(kind), one.evidence.reason), out)?;
+        }
         if comparison.verdict == Verdict::NotCheckable {
             write_wrapped(&comparison.note, out)?;
             continue;
@@ -50,18 +56,62 @@ pub fn write_text(checked: &[Checked], out: &mut dyn io::Write) -> io::Result<()
             write_wrapped(&comparison.note, out)?;
         }
     }
-    let [reproduced, differs, not_checkable] = counts(checked);
-    let differ = if differs == 1 { "differs" } else { "differ" };
+    write_summary(checked, out)
+}
+
+/// Kinds of evidence, in the order of the columns.
+const KINDS: [EvidenceKind; 3] =
+    [EvidenceKind::Found, EvidenceKind::PartlyTakenIn, EvidenceKind::Arithmetic];
+
+/// Counts of verdicts, by kind of evidence, and by paper and kind.
+fn write_summary(checked: &[Checked], out: &mut dyn io::Write) -> io::Result<()> {
+    let all = Counts::of(checked);
     writeln!(out)?;
+    writeln!(out, "{} claims: {}", checked.len(), all.words())?;
+    for kind in KINDS {
+        let counts = Counts::of(checked.iter().filter(|one| one.evidence.kind == kind));
+        let total = counts.checkable() + counts.not_checkable;
+        writeln!(out, "  {:<15} {total:>3}: {}", spaced(kind.name()), counts.words())?;
+    }
+    writeln!(out)?;
+    writeln!(out, "Of those that the model can show, reproduced:")?;
+    let columns = KINDS.map(|kind| spaced(kind.name()));
     writeln!(
         out,
-        "{} claims: {reproduced} reproduced, {differs} {differ}, {not_checkable} not checkable",
-        checked.len()
+        "  {:<15} {:>10} {:>16} {:>11} {:>18}",
+        "", columns[0], columns[1], columns[2], "found predictions"
     )?;
-    if differs > 0 {
+    for (paper, of_paper) in by_paper(checked) {
+        let share = |kind, role: Option<Role>| {
+            let is_it = |one: &&&Checked| {
+                one.evidence.kind == kind && role.is_none_or(|role| one.claim.role == role)
+            };
+            let counts = Counts::of(of_paper.iter().filter(is_it).copied());
+            format!("{} of {}", counts.reproduced, counts.checkable())
+        };
+        let [found, partly, arithmetic] = KINDS.map(|kind| share(kind, None));
+        let predictions = share(EvidenceKind::Found, Some(Role::Prediction));
+        writeln!(out, "  {paper:<15} {found:>10} {partly:>16} {arithmetic:>11} {predictions:>18}")?;
+    }
+    if all.differs > 0 {
+        writeln!(out)?;
         writeln!(out, "What differs is explained in docs/fidelity.md.")?;
     }
     Ok(())
+}
+
+/// The claims of each paper that has some, in the order of the register.
+fn by_paper(checked: &[Checked]) -> Vec<(&'static str, Vec<&Checked>)> {
+    let of = |paper: &'static str| {
+        let of_paper: Vec<_> = checked.iter().filter(|one| one.claim.paper() == paper).collect();
+        (!of_paper.is_empty()).then_some((paper, of_paper))
+    };
+    PAPERS.into_iter().filter_map(of).collect()
+}
+
+/// A name as words.
+fn spaced(name: &str) -> String {
+    name.replace('-', " ")
 }
 
 fn write_wrapped(text: &str, out: &mut dyn io::Write) -> io::Result<()> {
@@ -89,10 +139,37 @@ fn rounded(number: f64) -> String {
     format!("{number:.*}", 4_usize.saturating_sub(whole_digits).max(1))
 }
 
-/// How many claims have each verdict, in the order of [`Verdict`].
-fn counts(checked: &[Checked]) -> [usize; 3] {
-    [Verdict::Reproduced, Verdict::Differs, Verdict::NotCheckable]
-        .map(|verdict| checked.iter().filter(|it| it.comparison.verdict == verdict).count())
+/// How many claims have each verdict.
+#[derive(Serialize, Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct Counts {
+    reproduced: usize,
+    differs: usize,
+    not_checkable: usize,
+}
+
+impl Counts {
+    fn of<'a>(checked: impl IntoIterator<Item = &'a Checked>) -> Self {
+        let mut counts = Self::default();
+        for one in checked {
+            match one.comparison.verdict {
+                Verdict::Reproduced => counts.reproduced += 1,
+                Verdict::Differs => counts.differs += 1,
+                Verdict::NotCheckable => counts.not_checkable += 1,
+            }
+        }
+        counts
+    }
+
+    fn checkable(self) -> usize {
+        self.reproduced + self.differs
+    }
+
+    fn words(self) -> String {
+        let Self { reproduced, differs, not_checkable } = self;
+        let differ = if differs == 1 { "differs" } else { "differ" };
+        format!("{reproduced} reproduced, {differs} {differ}, {not_checkable} not checkable")
+    }
 }
 
 /// The document.
@@ -112,6 +189,10 @@ struct ClaimView<'a> {
     verdict: &'static str,
     on: &'static str,
     role: &'static str,
+    /// How the result arises: `found`, `partly-taken-in` or `arithmetic`.
+    evidence: &'static str,
+    /// Why the claim is not found; null where it is.
+    evidence_reason: Option<&'a str>,
     unit: Option<&'a str>,
     expected: ShownView<'a>,
     got: ShownView<'a>,
@@ -131,28 +212,67 @@ enum ShownView<'a> {
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Summary {
-    reproduced: usize,
-    differs: usize,
-    not_checkable: usize,
+    #[serde(flatten)]
+    all: Counts,
+    by_evidence: ByEvidence,
+    by_paper: Vec<PaperSummary>,
+}
+
+/// Verdicts by kind of evidence.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+struct ByEvidence {
+    found: Counts,
+    partly_taken_in: Counts,
+    arithmetic: Counts,
+}
+
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct PaperSummary {
+    paper: &'static str,
+    #[serde(flatten)]
+    all: Counts,
+    by_evidence: ByEvidence,
+}
+
+impl ByEvidence {
+    fn of<'a>(checked: impl IntoIterator<Item = &'a Checked> + Clone) -> Self {
+        let of =
+            |kind| Counts::of(checked.clone().into_iter().filter(|one| one.evidence.kind == kind));
+        let [found, partly_taken_in, arithmetic] = KINDS.map(of);
+        Self { found, partly_taken_in, arithmetic }
+    }
 }
 
 impl<'a> Document<'a> {
     fn new(checked: &'a [Checked]) -> Self {
-        let [reproduced, differs, not_checkable] = counts(checked);
-        let claim = |Checked { claim, comparison }: &'a Checked| ClaimView {
+        let claim = |Checked { claim, evidence, comparison }: &'a Checked| ClaimView {
             id: &claim.id,
             verdict: comparison.verdict.name(),
             on: "model",
             role: claim.role.name(),
+            evidence: evidence.kind.name(),
+            evidence_reason: Some(&*evidence.reason).filter(|reason| !reason.is_empty()),
             unit: claim.unit.as_deref(),
             expected: shown(&comparison.expected),
             got: shown(&comparison.got),
             note: &comparison.note,
         };
+        let of_paper = |(paper, of_paper): (&'static str, Vec<&'a Checked>)| PaperSummary {
+            paper,
+            all: Counts::of(of_paper.iter().copied()),
+            by_evidence: ByEvidence::of(of_paper),
+        };
         Self {
             schema: SCHEMA,
             claims: checked.iter().map(claim).collect(),
-            summary: Summary { reproduced, differs, not_checkable },
+            summary: Summary {
+                all: Counts::of(checked),
+                by_evidence: ByEvidence::of(checked),
+                by_paper: by_paper(checked).into_iter().map(of_paper).collect(),
+            },
         }
     }
 }
