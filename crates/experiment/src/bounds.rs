@@ -68,6 +68,7 @@ fn counts(parameters: &Parameters) -> Vec<Bound> {
         ("load", Some(parameters.load.into()), 0, 100),
         ("depth", Some(parameters.depth.into()), 1, 1000),
         ("interface_queue_packets", parameters.interface_queue_packets.map(u64::from), 1, 100_000),
+        ("profiling_cost_percent", parameters.profiling_cost_percent.map(u64::from), 0, 10_000),
         ("protocol_cost_percent", Some(parameters.protocol_cost_percent.into()), 0, 10_000),
     ]
 }

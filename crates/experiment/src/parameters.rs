@@ -126,6 +126,8 @@ pub struct Parameters {
     pub so_log: bool,
     /// Whether the time that kernel profiling takes is charged.
     pub profiling: bool,
+    /// Time of the profiler for a call, in percent of the machine's.
+    pub profiling_cost_percent: Option<u32>,
     /// Whether the time that the eight probes of the SunOS study take for each record is charged.
     pub probing: bool,
     /// When both timers of the first host tick together, in milliseconds of a second after its

@@ -51,6 +51,9 @@ pub(super) fn check_hosts(parameters: &Parameters) -> Result<(), String> {
     if (parameters.send_rule == SendRule::LowWater) != parameters.low_water_bytes.is_some() {
         return Err("`low_water_bytes` goes with `send_rule = \"low-water\"`".to_owned());
     }
+    if parameters.profiling_cost_percent.is_some() && !parameters.profiling {
+        return Err("`profiling_cost_percent` goes with `profiling = true`".to_owned());
+    }
     if parameters.link_delay_us > 0 && parameters.link != LinkKind::Line3 {
         return Err("`link_delay_us` goes with `link = \"line-3\"`".to_owned());
     }

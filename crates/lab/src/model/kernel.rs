@@ -25,6 +25,9 @@ pub(crate) fn machine(parameters: &Parameters) -> Result<Machine, String> {
             (machine.driver.start_ns, machine.driver.gap_ns) = (0, 0);
         }
     }
+    if let Some(percent) = parameters.profiling_cost_percent {
+        machine.cpu.count_ns = (u64::from(machine.cpu.count_ns) * u64::from(percent) / 100) as u32;
+    }
     machine.costs = scaled(&machine.costs, parameters.protocol_cost_percent);
     if parameters.data_costs_only {
         (machine.costs, machine.cpu) = (of_data(&machine.costs), Machine::instant().cpu);

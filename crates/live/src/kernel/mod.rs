@@ -37,7 +37,7 @@ use spread::Spread;
 
 /// Parameters of the model alone: they change nothing here. The pipes between the processes of a stage hold what the
 /// kernel gives them, which is no `depth`.
-const OF_MODEL: [&str; 27] = [
+const OF_MODEL: [&str; 28] = [
     "ack_rule",
     "bystanders",
     "client_timer_ms",
@@ -52,6 +52,7 @@ const OF_MODEL: [&str; 27] = [
     "portmap",
     "probing",
     "profiling",
+    "profiling_cost_percent",
     "protocol_cost_percent",
     "read_after_us",
     "read_delay_us",
