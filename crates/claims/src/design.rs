@@ -24,7 +24,28 @@ fn mbuf_sizes(claim: &Claim, _: &Runs) -> Outcome {
     let personality = sunos()?;
     let data = personality.geometry.plain_bytes as usize;
     let sizes = [MBUF_BYTES, data, MBUF_BYTES - data, CLUSTER_BYTES];
-    Ok(Comparison::numbers(claim, &sizes.map(|size| size as f64)))
+    let [plain, cluster] = [false, true].map(|is_cluster| rooms(&personality, is_cluster));
+    let (plain, cluster) = (plain?, cluster?);
+    Ok(Comparison::numbers(claim, &sizes.map(|size| size as f64)).and(Comparison::holds(
+        plain == (data, 0) && cluster == (0, CLUSTER_BYTES),
+        "a plain mbuf has room for 112 octets inside, one with a cluster for 1,024 outside and none inside",
+        format!("room inside and outside: {plain:?} and {cluster:?} octets"),
+    )))
+}
+
+/// Octets that a new mbuf has room for inside, and in its cluster.
+fn rooms(personality: &Personality, is_cluster: bool) -> Result<(usize, usize), String> {
+    let mut pool = Pool::new(personality.geometry, PoolLimits::default());
+    let mut meter = Meter::new(Costs::default());
+    let id = pool.get(&mut meter).ok_or("the pool gave no mbuf")?;
+    if !is_cluster {
+        return Ok((pool.trailing_room(id), 0));
+    }
+    if !pool.attach_cluster(id, &mut meter) {
+        return Err("the pool gave no cluster".to_owned());
+    }
+    pool.set_range(id, 0, CLUSTER_BYTES);
+    Ok((pool.trailing_room(id), pool.data(id).len()))
 }
 
 /// A cluster and a plain mbuf, each filled and copied: octets moved, and whether all comes back.

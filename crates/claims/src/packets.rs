@@ -4,7 +4,8 @@ use sockscope_experiment::papers::{Claim, WireFlags, WireRow, wire_trace};
 use sockscope_experiment::result::{CaseResult, RunResult};
 use sockscope_experiment::word;
 
-use super::{Check, Comparison, Outcome, Runs};
+use super::variation::vary;
+use super::{Check, Comparison, Outcome, Runs, most};
 
 pub(super) const CHECKS: &[Check] = &[
     Check { id: "layering/T3-a", needs: &["lh-2"], compare: request_segments },
@@ -122,10 +123,39 @@ fn small_wait(wire: &[WireRow], side: From) -> f64 {
     pair.map_or(f64::NAN, |pair| (pair[1].at_ns - pair[0].at_ns) as f64 / 1e6)
 }
 
-fn reply_wait(claim: &Claim, runs: &Runs) -> Outcome {
-    Ok(Comparison::numbers(claim, &[small_wait(&first(runs.of("lh-2")).measured.wire, From::Server)])
-        .with_note(
-            "the timers stand as in Table 3, where the wait is longest: what is found is that the timer ends it; with other phases it is anything up to 200 ms",
+/// Where the client's timer of 200 ms may stand when the call begins, in milliseconds.
+const PHASES_MS: std::ops::Range<u64> = 0..200;
+const PHASE_STEP_MS: usize = 10;
+
+/// The reply's wait at each phase of the client's timer, in milliseconds.
+fn reply_waits(changes: &[&str]) -> Result<Vec<f64>, String> {
+    let wait = |phase_ms: u64| {
+        let phase = format!("client_timer_ms={phase_ms}");
+        let run = vary("lh-2", &[&["server_timer_ms=30", phase.as_str()], changes].concat())?;
+        Ok(small_wait(&first(&run).measured.wire, From::Server))
+    };
+    PHASES_MS.step_by(PHASE_STEP_MS).map(wait).collect()
+}
+
+/// The phase of the timer is chance, and Table 3 shows one: the longest wait is the timer's period, and
+/// the mean is half of it.
+fn reply_wait(claim: &Claim, _: &Runs) -> Outcome {
+    Ok(longest_wait(claim, &reply_waits(&[])?))
+}
+
+fn longest_wait(claim: &Claim, waits: &[f64]) -> Comparison {
+    let (longest, mean) =
+        (most(waits.iter().copied()), waits.iter().sum::<f64>() / waits.len() as f64);
+    let half = claim.values[0] / 2.0;
+    Comparison::numbers(claim, &[longest])
+        .and(Comparison::holds(
+            (mean - half).abs() <= claim.tolerance(claim.values[0]),
+            format!("{half:.0} ms in the mean of all phases"),
+            format!("{mean:.0} ms in the mean, {longest:.0} at most"),
+        ))
+        .with_note(format!(
+            "the longest of {} phases of the client's timer, {mean:.0} ms in the mean: the timer ends the wait, and Table 3 shows one of the longest",
+            waits.len()
         ))
 }
 
@@ -197,24 +227,93 @@ fn span_ms(rows: &[&WireRow]) -> f64 {
     }
 }
 
+/// Milliseconds from the first to the last data segment of a writer of so many octets.
+fn data_span_ms(run: &RunResult, total: &str) -> f64 {
+    span_ms(&data(&with(run, "total_bytes", total).measured.wire, From::Client))
+}
+
+/// When the writer of Table 5 may close after its last write, in milliseconds: sooner than its timer
+/// acknowledges the stalled segment.
+const CLOSES_MS: [u64; 4] = [10, 20, 40, 80];
+
+/// Spans of both sizes for each time of closing, in milliseconds.
+fn spans_by_close(changes: &[&str]) -> Result<Vec<[f64; 2]>, String> {
+    let spans = |close_ms: u64| {
+        let close = format!("close_after_ms={close_ms}");
+        let run = vary("lh-4", &[&[close.as_str()], changes].concat())?;
+        Ok(["5118", "5120"].map(|total| data_span_ms(&run, total)))
+    };
+    CLOSES_MS.into_iter().map(spans).collect()
+}
+
+/// Whether the stalled size lasts longer by the time until the writer closes, and the other size does
+/// not know of it.
+fn follow_the_close(spans: &[[f64; 2]], slack_ms: f64) -> bool {
+    let free = spans.first().map_or(f64::NAN, |spans| spans[1]);
+    CLOSES_MS.iter().zip(spans).all(|(close_ms, [cut, whole])| {
+        (cut - whole - *close_ms as f64).abs() <= slack_ms && (whole - free).abs() <= slack_ms
+    })
+}
+
+/// The time until the writer closes is a number of Table 5, that of the other size. So the rule is
+/// judged over a range of such times.
 fn discard_times(claim: &Claim, runs: &Runs) -> Outcome {
     let run = runs.of("lh-4");
-    let span = |total| span_ms(&data(&with(run, "total_bytes", total).measured.wire, From::Client));
-    Ok(Comparison::numbers(claim, &[span("5118"), span("5120")]).with_note(
-        "the last segment of 5,118 leaves with the FIN, so the gap is the program's own 40 ms before it closes, a number of Table 5: what is found is that nothing else lets it go",
-    ))
+    let spans = spans_by_close(&[])?;
+    let words: Vec<_> = CLOSES_MS
+        .iter()
+        .zip(&spans)
+        .map(|(close, [cut, whole])| format!("{close}: {cut:.0} and {whole:.0}"))
+        .collect();
+    let words = words.join("; ");
+    Ok(Comparison::numbers(claim, &["5118", "5120"].map(|total| data_span_ms(run, total)))
+        .and(Comparison::holds(
+            follow_the_close(&spans, claim.tolerance(0.0)),
+            "5,118 octets last longer by the time until the writer closes, 5,120 do not",
+            format!("by milliseconds until it closes: {words} ms"),
+        ))
+        .with_note(format!(
+            "40 ms until the writer closes is the FIN of the other trace in Table 5; by milliseconds until it closes: {words} ms"
+        )))
+}
+
+/// Times of the reader in Table 6's program that may be others, in microseconds.
+const READS_US: [u64; 3] = [10_000, 33_000, 60_000];
+
+/// Spans of data and of the whole connection, of both sizes.
+fn nodelay_spans(run: &RunResult) -> [f64; 4] {
+    let wire = |total| &with(run, "total_bytes", total).measured.wire;
+    let whole = |total: &'static str| span_ms(&wire(total).iter().collect::<Vec<_>>());
+    [data_span_ms(run, "5118"), data_span_ms(run, "5120"), whole("5118"), whole("5120")]
+}
+
+/// Whether both sizes take the same, but for `tolerance` of the time.
+fn alike(spans: &[f64; 4], tolerance: f64) -> bool {
+    let is_near = |a: f64, b: f64| (a - b).abs() <= tolerance * a.max(b);
+    is_near(spans[0], spans[1]) && is_near(spans[2], spans[3])
 }
 
 fn nodelay_times(claim: &Claim, runs: &Runs) -> Outcome {
     let run = runs.of("lh-5");
+    let tolerance = claim.tol_rel.unwrap_or(0.0);
+    let spans =
+        |read_us: u64| Ok(nodelay_spans(&vary("lh-5", &[&format!("read_after_us={read_us}")])?));
+    let by_reader = READS_US.into_iter().map(spans).collect::<Result<Vec<_>, String>>()?;
+    let words: Vec<_> = by_reader
+        .iter()
+        .zip(READS_US)
+        .map(|(spans, us)| format!("{} ms: {:.1} and {:.1}", us / 1000, spans[0], spans[1]))
+        .collect();
     let wire = |total| &with(run, "total_bytes", total).measured.wire;
-    let span = |total| span_ms(&data(wire(total), From::Client));
-    let whole = |total: &'static str| span_ms(&wire(total).iter().collect::<Vec<_>>());
-    let got = [span("5118"), span("5120"), whole("5118"), whole("5120")];
-    Ok(Comparison::numbers(claim, &got)
+    Ok(Comparison::numbers(claim, &nodelay_spans(run))
         .with_note(
             "when reader and writer start and close is taken from Table 6, so that only the likeness of both sizes is evidence, and the packets",
         )
+        .and(Comparison::holds(
+            by_reader.iter().all(|spans| alike(spans, tolerance)),
+            "both sizes take the same, whenever the reader begins",
+            words.join("; "),
+        ))
         .and(as_printed(wire("5118"), "layering/discard-nodelay-5118", "Table 6 (5,118)"))
         .and(as_printed(wire("5120"), "layering/discard-nodelay-5120", "Table 6 (5,120)")))
 }
@@ -247,14 +346,33 @@ fn small_too_early(wire: &[WireRow]) -> usize {
     small.windows(2).filter(too_early).count()
 }
 
+/// A writer of 100 octets each 30 ms to a reader that begins when all is written: small segments, and
+/// those of them that left too early.
+fn small_pieces(changes: &[&str]) -> Result<(usize, usize), String> {
+    let pieces =
+        ["total_bytes=3000", "write_bytes=100", "write_pause_ms=30", "read_after_us=4000000"];
+    let run = vary("lh-4", &[&pieces, changes].concat())?;
+    let wire = &first(&run).measured.wire;
+    let mss = wire.iter().find_map(|row| row.mss).unwrap_or(1460);
+    let small = data(wire, From::Client).iter().filter(|row| row.bytes < mss).count();
+    Ok((small, small_too_early(wire)))
+}
+
 fn one_small_segment(claim: &Claim, runs: &Runs) -> Outcome {
     let cases = &runs.of("lh-4").cases;
+    let (small, early_of_pieces) = small_pieces(&[])?;
     let early: usize = cases.iter().map(|case| small_too_early(&case.measured.wire)).sum();
-    let outstanding = if early == 0 { 1.0 } else { 2.0 };
-    Ok(Comparison::numbers(claim, &[outstanding]).with_note(format!(
-        "over {} transfers; a segment with FIN may leave beside another, as in Table 5",
-        cases.len()
-    )))
+    let outstanding = if early + early_of_pieces == 0 { 1.0 } else { 2.0 };
+    Ok(Comparison::numbers(claim, &[outstanding])
+        .and(Comparison::holds(
+            small > 3,
+            "several small segments",
+            format!("{small} small segments"),
+        ))
+        .with_note(format!(
+            "over {} transfers, and {small} small segments of a writer of 100 octets each 30 ms; a segment with FIN may leave beside another, as in Table 5",
+            cases.len()
+        )))
 }
 
 /// Where segments with push end, against where the writer's queue was empty by the rule of sosend.
@@ -306,6 +424,37 @@ mod tests {
             model.iter_mut().filter(|row| row.mss.is_some()).for_each(|row| row.mss = Some(1024));
             assert_eq!(as_printed(&model, table, "it").verdict, Verdict::Differs);
         }
+    }
+
+    fn claim(id: &str) -> Claim {
+        sockscope_experiment::papers::Claims::builtin().unwrap().claim(id).unwrap().clone()
+    }
+
+    /// Where the send rule cuts no small segment there is nothing to wait for.
+    #[test]
+    fn a_wait_that_is_not_the_timers_differs() {
+        let claim = claim("layering/T3-b");
+        let ramp: Vec<f64> = (1..=20).map(|at| f64::from(at) * 10.0).collect();
+        assert_eq!(longest_wait(&claim, &ramp).verdict, Verdict::Reproduced);
+        let short: Vec<f64> = ramp.iter().map(|ms| ms / 5.0).collect();
+        assert_eq!(longest_wait(&claim, &short).verdict, Verdict::Differs, "a timer of 40 ms");
+        assert_eq!(longest_wait(&claim, &[200.0; 20]).verdict, Verdict::Differs, "no timer");
+        let whole = reply_waits(&["send_rule=cluster"]).unwrap();
+        assert_eq!(longest_wait(&claim, &whole).verdict, Verdict::Differs, "{whole:?}");
+    }
+
+    #[test]
+    fn without_nagles_rule_nothing_follows_the_close_and_small_pieces_leave_early() {
+        assert!(follow_the_close(&spans_by_close(&[]).unwrap(), 10.0));
+        assert!(!follow_the_close(&spans_by_close(&["nodelay=true"]).unwrap(), 10.0));
+        let (_, early) = small_pieces(&["nodelay=true"]).unwrap();
+        assert!(early > 0);
+    }
+
+    #[test]
+    fn sizes_that_take_different_times_are_not_alike() {
+        assert!(alike(&[27.9, 27.6, 64.0, 63.7], 0.1));
+        assert!(!alike(&[51.9, 11.3, 89.3, 88.2], 0.1), "with Nagle's rule");
     }
 
     /// One acknowledgment more than printed is another trace, though all data are the same.

@@ -72,14 +72,31 @@ fn when_to_acknowledge(claim: &Claim, _: &Runs) -> Outcome {
     ))
 }
 
+/// How far apart the acknowledgments of one tick may be: the timer serves the connections in turn.
+const ONE_TICK_NS: u64 = 1_000_000;
+
+/// Whether the first `count` acknowledgments of all connections are made at the same ticks.
+fn are_at_once(acks: &[Vec<u64>], count: usize) -> bool {
+    let is_near = |at: usize| {
+        let times: Option<Vec<u64>> = acks.iter().map(|one| one.get(at).copied()).collect();
+        let times = times.unwrap_or_default();
+        let (first, last) = (times.iter().min(), times.iter().max());
+        first.zip(last).is_some_and(|(first, last)| last - first < ONE_TICK_NS)
+    };
+    acks.len() > 1 && count > 1 && (0..count).all(is_near)
+}
+
 fn fast_timer(claim: &Claim, _: &Runs) -> Outcome {
     let seen = late_reader(&[
+        "connections=2",
         "total_bytes=8192",
         "write_bytes=1024",
         "write_pause_ms=70",
         "nodelay=true",
         "read_bytes=8192",
     ])?;
+    let of_each: Vec<Vec<u64>> =
+        seen.acks_of_each().iter().map(|acks| acks.iter().map(|ack| ack.at_ns).collect()).collect();
     let read_ns = seen.data(Point::ReceiveDequeue).first().map_or(0, |copy| copy.at_ns);
     let acks = seen.acks();
     let unread: Vec<_> = acks.iter().filter(|ack| ack.at_ns < read_ns).collect();
@@ -93,8 +110,13 @@ fn fast_timer(claim: &Claim, _: &Runs) -> Outcome {
             format!("{gaps_ms:?} ms"),
         ),
     )
+    .and(Comparison::holds(
+        are_at_once(&of_each, unread.len()),
+        "both connections acknowledge at the same ticks",
+        format!("acknowledgments at {of_each:?} ns"),
+    ))
     .with_note(format!(
-        "{arrived} segments 70 ms apart, read later, are acknowledged {} times; to the millisecond; of one connection: whether a tick is for all at once is not tested",
+        "{arrived} segments 70 ms apart, read later, are acknowledged {} times on each of two connections, both at once; to the millisecond",
         unread.len()
     )))
 }
@@ -112,6 +134,16 @@ mod tests {
         let from = |least: u64| threshold(1..=5, move |number| Ok(number >= least)).unwrap();
         assert_eq!(from(2), 2.0);
         assert!(from(1).is_nan() && from(6).is_nan());
+    }
+
+    #[test]
+    fn a_timer_for_each_connection_is_not_one_for_all() {
+        let ms = |ms: &[u64]| ms.iter().map(|ms| ms * 1_000_000).collect::<Vec<_>>();
+        let one = ms(&[162, 362, 562]);
+        assert!(are_at_once(&[one.clone(), one.clone()], 3));
+        assert!(!are_at_once(&[one.clone(), ms(&[190, 390, 590])], 3));
+        assert!(!are_at_once(&[one.clone(), ms(&[162])], 3), "one is not acknowledged");
+        assert!(!are_at_once(&[one], 3), "one connection");
     }
 
     /// Reno tells the sender of two segments or half of the buffer, whatever stays in it.

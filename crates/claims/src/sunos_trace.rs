@@ -106,7 +106,8 @@ fn sample_trace(claim: &Claim, _: &Runs) -> Outcome {
     let first: Vec<f64> = data.iter().take(3).map(|pass| f64::from(pass.len)).collect();
     let pushed = data.iter().take(3).map(|pass| pass.tcp_flags & tcp_flags::PSH != 0);
     let pushed: Vec<bool> = pushed.collect();
-    let numbers: Vec<f64> = first.into_iter().chain([seen.measured.bytes as f64]).collect();
+    let sent: u64 = data.iter().map(|pass| u64::from(pass.len)).sum();
+    let numbers: Vec<f64> = first.into_iter().chain([sent as f64]).collect();
     Ok(Comparison::numbers(claim, &numbers).and(Comparison::holds(
         pushed == [false, false, true],
         "push on the last segment of the window only",
@@ -231,16 +232,43 @@ fn two_last_packets(_: &Claim, _: &Runs) -> Outcome {
     )
 }
 
+/// Bytes that were given to `write()` and are not yet in the buffer, over time.
+fn left_to_enter(seen: &Observed) -> Vec<(u64, u64)> {
+    let written = seen.write_calls().into_iter().map(|(at_ns, _, bytes)| (at_ns, bytes as i64));
+    let entered = seen.data(Point::SendEnqueue);
+    let entered = entered.iter().map(|pass| (pass.at_ns, -i64::from(pass.len)));
+    let mut steps: Vec<_> = written.chain(entered).collect();
+    steps.sort_by_key(|(at_ns, _)| *at_ns);
+    let mut left = 0;
+    let mut add = |(at_ns, bytes)| {
+        left += bytes;
+        (at_ns, u64::try_from(left).unwrap_or(0))
+    };
+    steps.into_iter().map(&mut add).collect()
+}
+
+/// Whether an amount falls from its first value to zero without rising.
+fn only_falls(left: &[(u64, u64)]) -> bool {
+    left.len() > 2
+        && left.windows(2).all(|pair| pair[1].1 <= pair[0].1)
+        && left.last().is_some_and(|(_, bytes)| *bytes == 0)
+}
+
 fn send_socket_only_falls(_: &Claim, _: &Runs) -> Outcome {
-    let entered = continuous()?.data(Point::SendEnqueue);
-    let only_rises = entered.windows(2).all(|pair| pair[1].offset == pair[0].end());
-    let gaps: Vec<f64> =
-        entered.windows(2).map(|pair| (pair[1].at_ns - pair[0].at_ns) as f64 / 1e3).collect();
+    let seen = continuous()?;
+    let left = left_to_enter(seen);
+    let gaps: Vec<f64> = left.windows(2).map(|pair| (pair[1].0 - pair[0].0) as f64 / 1e3).collect();
     let (short, long) = (percentile(&gaps, 10), percentile(&gaps, 99));
+    let zero_ns = left.last().map_or(0, |(at_ns, _)| *at_ns);
+    let sent_ns = seen.data(Point::InterfaceDequeue).last().map_or(0, |pass| pass.at_ns);
+    let after_ms = sent_ns.saturating_sub(zero_ns) as f64 / 1e6;
     holds(
-        "bytes not yet in the buffer fall without rising, at a varying rate",
-        only_rises && long > 2.0 * short.max(1.0),
-        format!("{} portions, {short:.0} to {long:.0} us apart", entered.len()),
+        "bytes not yet in the buffer fall without rising, at a varying rate, to zero before the last of them is sent",
+        only_falls(&left) && long > 2.0 * short.max(1.0) && zero_ns < sent_ns,
+        format!(
+            "{} portions, {short:.0} to {long:.0} us apart; the last byte is sent {after_ms:.0} ms after the last one entered",
+            left.len() - 1
+        ),
     )
 }
 
@@ -280,15 +308,51 @@ fn empty_ip_queue(_: &Claim, _: &Runs) -> Outcome {
     )
 }
 
+/// Times at which a queue has more than `least` bytes and is at its longest since it was empty.
+fn accumulations(lengths: &[(u64, u64)], least: u64) -> Vec<u64> {
+    let (mut tops, mut top) = (Vec::new(), (0, 0));
+    for &(at_ns, bytes) in lengths {
+        match bytes {
+            0 => {
+                tops.extend((top.1 > least).then_some(top.0));
+                top = (0, 0);
+            }
+            bytes if bytes > top.1 => top = (at_ns, bytes),
+            _ => {}
+        }
+    }
+    tops
+}
+
+/// Whether no packet leaves the protocol close to a time: it lies between two bursts.
+fn is_silent(bursts: &[Burst], at_ns: u64) -> bool {
+    !bursts.iter().any(|burst| (burst.first_ns..=burst.last_ns).contains(&at_ns))
+}
+
 fn gathered_then_drained(_: &Claim, _: &Runs) -> Outcome {
-    let lengths = continuous()?.lengths(Stage::ReceiveQueue);
+    let seen = continuous()?;
+    let lengths = seen.lengths(Stage::ReceiveQueue);
     let most = lengths.iter().map(|&(_, bytes)| bytes).max().unwrap_or(0);
-    let drained = lengths.windows(2).filter(|pair| pair[0].1 > 0 && pair[1].1 == 0).count();
+    let tops = accumulations(&lengths, 2 * SEGMENT_BYTES as u64);
+    let bursts = seen.bursts();
+    let silent = tops.iter().filter(|at_ns| is_silent(&bursts, **at_ns)).count();
     holds(
-        "data gathers in the receive socket and is drained from time to time",
-        most > 2 * 1024 && drained > 3,
-        format!("up to {most} bytes, drained {drained} times"),
+        "more than two packets gather in the receive socket from time to time, are drained, and the sender is silent meanwhile",
+        tops.len() > 3 && silent == tops.len(),
+        format!(
+            "up to {most} bytes; {} times more than two packets, the sender silent in {silent}",
+            tops.len()
+        ),
     )
+}
+
+/// Whether queues in the second half are as the paper has them: the interface's nearly full, the IP
+/// queue empty, and a packet or more in the receive socket.
+fn is_full_empty_moderate([interface, input, receive]: [f64; 3]) -> bool {
+    interface > receive
+        && receive >= SEGMENT_BYTES
+        && interface > 0.75 * INTERFACE_QUEUE_BYTES
+        && input < 0.25 * SEGMENT_BYTES
 }
 
 fn queues_with_an_open_window(_: &Claim, _: &Runs) -> Outcome {
@@ -296,15 +360,12 @@ fn queues_with_an_open_window(_: &Claim, _: &Runs) -> Outcome {
     let first_ns = seen.data(Point::InterfaceEnqueue).first().map_or(0, |pass| pass.at_ns);
     let last_ns = seen.data(Point::InterfaceEnqueue).last().map_or(0, |pass| pass.at_ns);
     let half_ns = first_ns + (last_ns - first_ns) / 2;
-    let [interface, input, receive] =
-        [Stage::InterfaceQueue, Stage::InputQueue, Stage::ReceiveQueue]
-            .map(|stage| seen.mean_length(stage, half_ns, last_ns));
+    let lengths = [Stage::InterfaceQueue, Stage::InputQueue, Stage::ReceiveQueue]
+        .map(|stage| seen.mean_length(stage, half_ns, last_ns));
+    let [interface, input, receive] = lengths;
     holds(
-        "interface queue nearly full, IP queue empty, receive socket in between, in the second half",
-        interface > receive
-            && receive > input
-            && interface > 0.75 * INTERFACE_QUEUE_BYTES
-            && input < 0.25 * SEGMENT_BYTES,
+        "interface queue nearly full, IP queue empty, a packet or more in the receive socket, in the second half",
+        is_full_empty_moderate(lengths),
         format!(
             "means of {interface:.0}, {input:.0} and {receive:.0} bytes; full is {INTERFACE_QUEUE_BYTES:.0}"
         ),
@@ -525,6 +586,33 @@ mod tests {
         assert!(!spans(&[100.0, 3000.0]), "less than hundreds of microseconds");
         assert!(!spans(&[700.0, 900.0]), "no milliseconds");
         assert!(!spans(&[]), "no burst");
+    }
+
+    /// With several writes the amount rises at each of them.
+    #[test]
+    fn an_amount_that_rises_does_not_only_fall() {
+        let left = |changes: &[&str]| left_to_enter(&observe("si-2a", changes).unwrap());
+        assert!(only_falls(&left(&["total_bytes=65536", "write_bytes=65536"])));
+        assert!(!only_falls(&left(&["total_bytes=65536", "write_bytes=16384"])));
+        assert!(!only_falls(&[(1, 3000), (2, 2000), (3, 1000)]), "not to zero");
+    }
+
+    #[test]
+    fn what_gathers_while_the_sender_sends_is_not_silent() {
+        let lengths =
+            [(1, 1000), (2, 3000), (3, 0), (4, 1000), (5, 0), (6, 2500), (7, 4000), (8, 0)];
+        assert_eq!(accumulations(&lengths, 2048), [2, 7]);
+        let burst = |first_ns, last_ns| Burst { first_ns, last_ns, packets: 2, bytes: 2048 };
+        let bursts = [burst(4, 5), burst(7, 9)];
+        assert!(is_silent(&bursts, 2) && !is_silent(&bursts, 7));
+    }
+
+    #[test]
+    fn a_third_of_a_packet_is_not_moderate() {
+        assert!(is_full_empty_moderate([45_000.0, 140.0, 2000.0]));
+        assert!(!is_full_empty_moderate([45_000.0, 140.0, 378.0]));
+        assert!(!is_full_empty_moderate([45_000.0, 2000.0, 2000.0]), "IP queue in use");
+        assert!(!is_full_empty_moderate([20_000.0, 140.0, 2000.0]), "interface half empty");
     }
 
     fn bare(flags: u8, after_us: f64) -> Bare {

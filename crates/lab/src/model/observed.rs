@@ -104,9 +104,7 @@ impl Observed {
     /// Segments without data that acknowledge, as the receiver handed them down, and not of the
     /// connection's beginning or end.
     pub fn acks(&self) -> Vec<Passage> {
-        let control = tcp_flags::SYN | tcp_flags::FIN | tcp_flags::RST;
-        let passes = self.passes(Direction::FromServer, Point::InterfaceEnqueue).iter();
-        passes.filter(|pass| pass.len == 0 && pass.tcp_flags & control == 0).copied().collect()
+        acks_of(self.connection())
     }
 
     /// Whether nothing was sent twice.
@@ -141,6 +139,17 @@ impl Observed {
             Some(left_ns.saturating_sub(pass.at_ns) as f64 / 1e3)
         };
         entered.iter().filter_map(delay).collect()
+    }
+
+    /// Calls of `write()`: when, the position of the first byte, and how many bytes the program gave.
+    pub fn write_calls(&self) -> Vec<(u64, u64, u64)> {
+        let calls = self.connection().flow(Direction::FromClient).events_of(Kind::WriteCall);
+        calls.map(|call| (call.at_ns, call.offset, u64::from(call.len))).collect()
+    }
+
+    /// The acknowledgments as [`Observed::acks`], of each connection.
+    pub fn acks_of_each(&self) -> Vec<Vec<Passage>> {
+        self.stores.connections.iter().map(acks_of).collect()
     }
 
     /// Delay of each packet from the call that wrote its first byte to a point: data given to `write()`
@@ -279,6 +288,12 @@ impl Observed {
     pub fn gaps_us(&self, point: Point) -> Vec<f64> {
         gaps_ns(&self.data(point)).map(|gap_ns| gap_ns as f64 / 1e3).collect()
     }
+}
+
+fn acks_of(connection: &ConnectionStore) -> Vec<Passage> {
+    let control = tcp_flags::SYN | tcp_flags::FIN | tcp_flags::RST;
+    let passes = connection.flow(Direction::FromServer).at(Point::InterfaceEnqueue).iter();
+    passes.filter(|pass| pass.len == 0 && pass.tcp_flags & control == 0).copied().collect()
 }
 
 /// Length of a queue just after a time, from its steps in order of time; it begins empty.
