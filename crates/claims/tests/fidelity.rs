@@ -116,6 +116,26 @@ fn the_counts_are_those_of_today() {
     }
 }
 
+/// The row of a paper in the table of evidence: claims reproduced of those checked, by kind.
+fn evidence_row(paper: &str) -> String {
+    let outcome = text(&format!("crates/claims/tests/tables/claims-{paper}.txt"));
+    let is_row = |line: &&str| line.trim_start().starts_with(&format!("{paper} "));
+    let row = outcome.lines().find(is_row).unwrap_or_else(|| panic!("{paper}"));
+    let numbers: Vec<&str> = row.split_whitespace().skip(1).filter(|word| *word != "of").collect();
+    let cells: Vec<_> =
+        numbers.chunks(2).map(|pair| format!("{} of {}", pair[0], pair[1])).collect();
+    format!("| {paper} | {} |", cells.join(" | "))
+}
+
+#[test]
+fn the_table_of_evidence_is_that_of_today() {
+    let fidelity = fidelity();
+    for paper in PAPERS {
+        let row = evidence_row(paper);
+        assert!(fidelity.lines().any(|line| line == row), "docs/fidelity.md does not say: {row}");
+    }
+}
+
 /// Commands that run an experiment, as their words from `lab` on: those in the text, which may go on in
 /// another line, and the lines of fenced blocks.
 fn runs(text: &str) -> Vec<Vec<&str>> {
