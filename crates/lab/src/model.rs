@@ -10,7 +10,7 @@ mod scenario;
 mod simulation;
 mod watch;
 
-use sockscope_experiment::measurement::Measurement;
+use sockscope_experiment::measurement::{Arrived, Measurement};
 use sockscope_experiment::{Case, Experiment, Keep};
 use sockscope_record::Connection;
 use sockscope_sim::{Everything, RecordSink};
@@ -19,7 +19,7 @@ pub(crate) use self::kernel::{machine, personality, without_path};
 pub use self::observed::{Activities, Burst, Observed, length_at, mean};
 pub(crate) use self::programs::{CLIENT_START_NS, SERVER_START_NS, server_address};
 pub(crate) use self::scenario::{Line, scenario_with};
-use self::simulation::simulate;
+use self::simulation::{is_unread, simulate};
 use self::watch::Watch;
 use crate::wire;
 
@@ -34,7 +34,9 @@ pub fn run(experiment: &Experiment, case: &Case, repetition: u32) -> Result<Meas
     let needs_records = what.iter().any(|what| experiment.keeps(*what));
     let keeps_rows = experiment.keeps(Keep::Wire) && repetition == 0;
     let all = experiment.keeps(Keep::Measures).then(Everything::default);
-    let watch = Watch { is_wanted: needs_records, keeps_rows, all, ..Watch::default() };
+    let is_unread = is_unread(experiment.workload, &case.parameters);
+    let watch =
+        Watch { is_wanted: needs_records || is_unread, keeps_rows, all, ..Watch::default() };
     let (ended, watch) = simulate(experiment, case, repetition, watch)?;
     let mut measured = ended.measured.clone();
     if let Some(all) = &watch.all {
@@ -42,6 +44,10 @@ pub fn run(experiment: &Experiment, case: &Case, repetition: u32) -> Result<Meas
     }
     (measured.segments, measured.acks, measured.retransmitted) =
         (watch.segments, watch.acks, watch.again);
+    measured.arrived = is_unread.then(|| Arrived {
+        bytes: watch.arrived_bytes,
+        ns: watch.last_arrival_ns.saturating_sub(ended.first_write_ns),
+    });
     if keeps_rows {
         measured.wire = wire::rows(&watch.records, &ended.connections, CLIENT_START_NS);
     }

@@ -22,8 +22,11 @@ pub struct Measurement {
     pub call_ns: Distribution,
     /// Octets that the receiving program got.
     pub bytes: u64,
-    /// Nanoseconds from the first write to the last octet read.
+    /// Nanoseconds from the first write to the last octet read; of datagrams that no program reads, to
+    /// the last send.
     pub transfer_ns: u64,
+    /// What arrived of datagrams that no program reads.
+    pub arrived: Option<Arrived>,
     /// TCP segments with data and datagrams, both ways.
     pub segments: u64,
     /// TCP segments without data, SYN, FIN and RST aside, both ways.
@@ -42,6 +45,15 @@ pub struct Measurement {
     pub measures: Vec<Measure>,
     /// Where a message spends its time, of a sender on a kernel.
     pub sends: Option<SendProfile>,
+}
+
+/// Datagrams at the receiver's IP input queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Arrived {
+    /// Octets of data.
+    pub bytes: u64,
+    /// Nanoseconds from the first write to the last arrival.
+    pub ns: u64,
 }
 
 /// Microseconds that the protocol took for each packet.
@@ -121,6 +133,9 @@ impl Measurement {
         self.copied_bytes += other.copied_bytes;
         self.bytes += other.bytes;
         self.transfer_ns += other.transfer_ns;
+        let both = self.arrived.zip(other.arrived);
+        self.arrived =
+            both.map(|(one, more)| Arrived { bytes: one.bytes + more.bytes, ns: one.ns + more.ns });
         self.segments += other.segments;
         self.acks += other.acks;
         self.retransmitted += other.retransmitted;
@@ -136,8 +151,12 @@ impl Measurement {
         self.measures.iter().find(|measure| measure.name == name)?.value()
     }
 
-    /// Bits a second from the first write to the last octet read; `None` when nothing moved.
+    /// Bits a second from the first write to the last octet read, or to the last arrival where no
+    /// program reads: a queue that takes what the link has not carried yet adds nothing. `None` when
+    /// nothing moved.
     pub fn throughput_bits_per_s(&self) -> Option<f64> {
-        (self.transfer_ns > 0).then(|| self.bytes as f64 * 8e9 / self.transfer_ns as f64)
+        let read = Arrived { bytes: self.bytes, ns: self.transfer_ns };
+        let Arrived { bytes, ns } = self.arrived.unwrap_or(read);
+        (ns > 0).then(|| bytes as f64 * 8e9 / ns as f64)
     }
 }

@@ -35,6 +35,8 @@ pub(super) struct Ended {
     pub processes: Vec<String>,
     /// Octets of received frames that the last host's driver copied.
     pub copied_in_bytes: u64,
+    /// When a program wrote first.
+    pub first_write_ns: u64,
     /// The cost of copying an octet to a program's memory, in picoseconds.
     pub copy_byte_ps: u32,
 }
@@ -88,7 +90,9 @@ pub(super) fn simulate<S: RecordSink>(
     let last = usize::from(parameters.topology == Topology::Pair);
     let copied_in_bytes = sim.host(last).meter().work(Routine::IfRubaget).bytes;
     let copy_byte_ps = kernel::machine(parameters)?.costs.of(Routine::Copyout).byte_ps;
-    let ended = Ended { measured, connections, processes, copied_in_bytes, copy_byte_ps };
+    let first_write_ns = log.borrow().first_write_ns.unwrap_or(0);
+    let ended =
+        Ended { measured, connections, processes, copied_in_bytes, first_write_ns, copy_byte_ps };
     Ok((ended, sim.into_sink()))
 }
 
@@ -127,14 +131,18 @@ fn run_programs<S: RecordSink>(
     sim.run_until(until_ns + LINGER_NS)
 }
 
+/// Whether no program reads what is sent.
+pub(super) fn is_unread(workload: Workload, parameters: &Parameters) -> bool {
+    workload == Workload::Send && parameters.protocol == Protocol::Udp
+}
+
 /// The results of the log and the meter of the first host.
 fn measured(log: &Log, meter: &Meter, workload: Workload, parameters: &Parameters) -> Measurement {
     let routines = Routine::ALL.iter();
     let calls = routines.clone().map(|routine| (routine.name(), meter.calls(*routine)));
     let times = routines.map(|routine| (routine.name(), meter.charged_ns(*routine)));
     // Datagrams that no program reads are over when the last one is sent.
-    let is_unread = workload == Workload::Send && parameters.protocol == Protocol::Udp;
-    let end_ns = if is_unread { log.last_write_ns } else { log.last_read_ns };
+    let end_ns = if is_unread(workload, parameters) { log.last_write_ns } else { log.last_read_ns };
     Measurement {
         calls: calls.collect(),
         routine_ns: times.collect(),

@@ -16,6 +16,10 @@ pub(super) struct Watch {
     pub acks: u64,
     /// Segments sent again.
     pub again: u64,
+    /// Bytes of data that entered an IP input queue.
+    pub arrived_bytes: u64,
+    /// When the last of them did.
+    pub last_arrival_ns: u64,
     /// The records of a wire trace.
     pub records: Vec<Record>,
     /// Every record, where it is wanted.
@@ -30,6 +34,10 @@ impl RecordSink for Watch {
             self.segments += u64::from(record.len > 0);
             self.acks += u64::from(is_ack);
             self.again += u64::from(record.is_marked(marks::RETRANSMITTED));
+        }
+        if record.kind == Kind::InputEnqueue && record.len > 0 {
+            self.arrived_bytes += u64::from(record.len);
+            self.last_arrival_ns = record.at_ns;
         }
         // A packet is a line; the announcement of its SYN precedes it, in a record of its own.
         if self.keeps_rows && matches!(record.kind, Kind::InputEnqueue | Kind::SynOptions) {
