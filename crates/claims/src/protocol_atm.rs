@@ -273,7 +273,7 @@ const NEARLY_NONE: i64 = 100;
 
 /// What keeping account of a cell may cost, in cycles with the check of the cell itself: our estimate
 /// is 24.
-const REPAIR_CYCLES: [u32; 4] = [13, 18, 36, 48];
+const REPAIR_CYCLES: [u32; 2] = [13, 48];
 
 /// Fewest lost cells of a million at which repair wins, where it wins from there on and not before.
 fn crossing(run: &RunResult) -> Result<Option<i64>, String> {
