@@ -238,9 +238,8 @@ struct PaperSummary {
 }
 
 impl ByEvidence {
-    fn of<'a>(checked: impl IntoIterator<Item = &'a Checked> + Clone) -> Self {
-        let of =
-            |kind| Counts::of(checked.clone().into_iter().filter(|one| one.evidence.kind == kind));
+    fn of(checked: &[&Checked]) -> Self {
+        let of = |kind| Counts::of(checked.iter().filter(|one| one.evidence.kind == kind).copied());
         let [found, partly_taken_in, arithmetic] = KINDS.map(of);
         Self { found, partly_taken_in, arithmetic }
     }
@@ -263,14 +262,14 @@ impl<'a> Document<'a> {
         let of_paper = |(paper, of_paper): (&'static str, Vec<&'a Checked>)| PaperSummary {
             paper,
             all: Counts::of(of_paper.iter().copied()),
-            by_evidence: ByEvidence::of(of_paper),
+            by_evidence: ByEvidence::of(&of_paper),
         };
         Self {
             schema: SCHEMA,
             claims: checked.iter().map(claim).collect(),
             summary: Summary {
                 all: Counts::of(checked),
-                by_evidence: ByEvidence::of(checked),
+                by_evidence: ByEvidence::of(&checked.iter().collect::<Vec<_>>()),
                 by_paper: by_paper(checked).into_iter().map(of_paper).collect(),
             },
         }

@@ -100,6 +100,24 @@ fn every_experiment_has_a_table() {
     }
 }
 
+/// Every claim has a kind of evidence, with a reason unless it is found, and the counts of kinds and of
+/// papers are those of all.
+fn assert_kinds_add_up(json: &serde_json::Value) {
+    for claim in json["claims"].as_array().unwrap() {
+        let is_found = claim["evidence"] == "found";
+        assert_eq!(claim["evidence_reason"].is_null(), is_found, "{}", claim["id"]);
+    }
+    let summary = &json["summary"];
+    for verdict in ["reproduced", "differs", "not_checkable"] {
+        let kinds = ["found", "partly-taken-in", "arithmetic"];
+        let of = |kind: &str| summary["by_evidence"][kind][verdict].as_u64().unwrap();
+        assert_eq!(summary[verdict], kinds.map(of).iter().sum::<u64>(), "{verdict}");
+        let papers = summary["by_paper"].as_array().unwrap().iter();
+        let all: u64 = papers.map(|paper| paper[verdict].as_u64().unwrap()).sum();
+        assert_eq!(summary[verdict], all, "{verdict}");
+    }
+}
+
 #[test]
 fn claims_come_out_as_the_tables_say() {
     for paper in ["bsd-buffers", "layering", "sunos-ipc", "protocol-choice"] {
@@ -112,6 +130,7 @@ fn claims_come_out_as_the_tables_say() {
         let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
         assert_eq!(json["schema"], "sockscope.claims/1");
         assert_eq!(json["claims"].as_array().unwrap().len(), checked.len());
+        assert_kinds_add_up(&json);
     }
 }
 
