@@ -40,7 +40,7 @@ pub fn vendored_licence(tree: &Tree) -> Vec<Problem> {
     scripts
         .filter(|file| {
             let folder = file.path.rsplit_once('/').map_or("", |(folder, _)| folder);
-            !tree.file(&format!("{folder}/LICENSE")).is_some_and(|file| !file.text.is_empty())
+            tree.file(&format!("{folder}/LICENSE")).is_none_or(|file| file.text.is_empty())
         })
         .map(|file| Problem::file(&file.path, "expected its licence in a file LICENSE next to it"))
         .collect()
