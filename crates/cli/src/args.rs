@@ -36,7 +36,8 @@ pub enum Command {
     /// Print the traffic as text, one event a line, every layer.
     Show(Show),
     /// Draw a figure of one flow, or of all connections, as SVG.
-    Plot(Plot),
+    #[command(disable_help_flag = true)]
+    Plot(HandedOver),
     /// Print the page of a finding: its symptom, evidence, cause, fix and test.
     Explain(Explain),
     /// Say what works on this machine, what is missing and what a probe hit costs; exit with status 1 where
@@ -294,37 +295,6 @@ pub struct Explain {
     /// Name of the finding, as the report has it; without it, the names of all
     #[arg(value_parser = finding)]
     pub finding: Option<FindingId>,
-}
-
-/// `sockscope plot`.
-#[derive(Debug, Args)]
-#[command(after_help = "Examples:\n\
-    \x20 sockscope plot --figure requests -o requests.svg\n\
-    \x20 sockscope plot redis.sockscope --figure time-sequence --from 1.4 --to 1.5 -o F.svg\n\
-    \x20 sockscope plot redis.sockscope --figure all -o figures")]
-pub struct Plot {
-    /// Folder of the trace bundle; without it, that of the last trace that was recorded
-    pub dir: Option<PathBuf>,
-    /// Which picture: requests (of all connections), packet-trace, queue-length, queue-delay, protocol-delay,
-    /// acks, time-sequence, sequence, layers, ledger, or all of them in the folder of -o
-    #[arg(long, value_name = "NAME")]
-    pub figure: String,
-    /// The flow to draw; without it, the one of those to show that carried most bytes
-    #[arg(long, value_name = "N", value_parser = flow, allow_negative_numbers = true)]
-    pub flow: Option<u32>,
-    /// Width in pixels
-    #[arg(long, value_name = "PX", default_value_t = 800)]
-    pub width: u32,
-    /// Height in pixels
-    #[arg(long, value_name = "PX", default_value_t = 600)]
-    pub height: u32,
-    /// Write to this file, as SVG, or as PNG where its name ends in .png (which sockscope-lab draws); - is standard
-    /// output
-    #[arg(short, long, value_name = "FILE", default_value = "-")]
-    pub output: PathBuf,
-    /// Which part of the trace.
-    #[command(flatten)]
-    pub filter: FilterArgs,
 }
 
 /// `sockscope doctor`.
@@ -717,12 +687,11 @@ mod tests {
             slowest: Some(3),
             findings: vec![FindingId::SlowReader, FindingId::Corked],
         };
-        for words in [&["report"][..], &["show"], &["plot", "--figure", "acks"]] {
+        for words in [&["report"][..], &["show"]] {
             let all = [&["sockscope"], words, &options].concat();
             let filter = match Arguments::try_parse_from(all).unwrap().command {
                 Command::Report(report) => report.filter,
                 Command::Show(show) => show.filter,
-                Command::Plot(plot) => plot.filter,
                 other => panic!("{other:?}"),
             };
             assert_eq!(filter.filter(), expected, "{words:?}");
@@ -745,12 +714,6 @@ mod tests {
     }
 
     #[test]
-    fn a_figure_may_begin_at_0() {
-        let plot = ["sockscope", "plot", "x", "--figure", "acks", "--from", "0", "--to", "1"];
-        assert!(Arguments::try_parse_from(plot).is_ok());
-    }
-
-    #[test]
     fn what_is_handed_over_is_left_as_it_is() {
         for words in [
             &["list"][..],
@@ -761,11 +724,12 @@ mod tests {
             &["call", ""],
             &[],
         ] {
-            for name in ["export", "lab", "replay", "top", "view", "vmtp"] {
+            for name in ["export", "lab", "plot", "replay", "top", "view", "vmtp"] {
                 let parsed =
                     Arguments::try_parse_from([&["sockscope", name], words].concat()).unwrap();
                 let (Command::Export(rest)
                 | Command::Lab(rest)
+                | Command::Plot(rest)
                 | Command::Replay(rest)
                 | Command::Top(rest)
                 | Command::View(rest)

@@ -3,21 +3,21 @@
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
-use sockscope_analysis::{Analysis, Stores};
+use sockscope_analysis::Analysis;
 use sockscope_program::failure::Failure;
+use sockscope_program::hand_over::hand_over_report;
 use sockscope_program::last_trace::or_last;
-use sockscope_program::loaded::{Loaded, Purpose, chosen, say_notes, wall_clock};
+use sockscope_program::loaded::{Loaded, Purpose, analyze_part, chosen, say_notes, wall_clock};
 use sockscope_program::outcome::Outcome;
 use sockscope_program::output::output;
 use sockscope_program::shell::quoted;
 use sockscope_record::FlowId;
 use sockscope_report::{
     ArrowRequests, Csv, CsvRequests, Filter, Format, Json, Options, Origin, Report, ShowOptions,
-    Shown, Text,
+    Text,
 };
 
 use crate::args::{self, FormatArg, PrintArgs, ShowFormat};
-use crate::hand_over::hand_over_report;
 use crate::terminal::{self, Target};
 
 /// `sockscope report`.
@@ -127,26 +127,6 @@ pub fn print(
 pub fn analyze(dir: &Path) -> Result<(Analysis, Origin), Failure> {
     let (analysis, origin, _) = Loaded::read(dir)?.finish();
     Ok((analysis, origin))
-}
-
-/// Reads and analyses what the filter leaves of a bundle.
-pub fn analyze_part(
-    dir: &Path,
-    filter: &Filter,
-) -> Result<(Analysis, Origin, Option<Shown>), Failure> {
-    // Of connections that only the analysis shows the bundle is read again, so that all counts are theirs.
-    let loaded = Loaded::read_part(dir, &chosen(dir, filter)?, Purpose::Analysis)?;
-    let (mut analysis, origin, shown) = loaded.finish();
-    Filter { findings: filter.findings.clone(), ..Filter::default() }.narrow(&mut analysis)?;
-    let shown = shown.map(|shown| Shown { words: filter.words().unwrap_or_default(), ..shown });
-    Ok((analysis, origin, shown))
-}
-
-/// Analyses what the filter admits of a bundle and keeps its records sorted, for figures; says what is not whole.
-pub fn analyze_keeping(dir: &Path, filter: &Filter) -> Result<(Analysis, Stores), Failure> {
-    let loaded = Loaded::read_part(dir, filter, Purpose::Analysis)?;
-    say_notes(&loaded.facts.notes);
-    Ok(loaded.finish_keeping())
 }
 
 fn format(format: FormatArg) -> Box<dyn Format> {

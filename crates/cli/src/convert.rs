@@ -7,13 +7,13 @@ use std::path::Path;
 
 use sockscope_convert::{Capture, netmon, tcpdump};
 use sockscope_program::failure::Failure;
+use sockscope_program::hand_over::hand_over;
 use sockscope_program::output_dir::OutputDir;
 use sockscope_program::progress::Progress;
 use sockscope_record::{Record, counted};
 use sockscope_trace::{Meta, Source};
 
 use crate::args::{self, ToolArg};
-use crate::hand_over::hand_over;
 
 /// Bytes that show what a file is.
 const FIRST_BYTES: u64 = 4;

@@ -17,11 +17,9 @@ mod convert;
 mod demo;
 mod doctor;
 mod explain;
-mod hand_over;
 mod merge;
 mod meta_thread;
 mod others;
-mod plot;
 mod progress;
 mod recording;
 mod sink;
@@ -35,11 +33,11 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use sockscope_program::failure::Failure;
+use sockscope_program::hand_over::hand_over;
 use sockscope_program::outcome::{self, Outcome};
 use sockscope_program::usage_error;
 
 use args::{Arguments, Command};
-use hand_over::hand_over;
 
 fn main() -> ExitCode {
     let arguments = Arguments::try_parse().map_err(|error| usage_error::failure(&error));
@@ -52,7 +50,7 @@ fn execute(command: Command) -> Result<Outcome, Failure> {
         Command::Record(record) => recording::record(&record).map(|()| Outcome::Done),
         Command::Report(report) => bundle::report(&report),
         Command::Show(show) => bundle::show(&show).map(|()| Outcome::Done),
-        Command::Plot(plot) => plot::plot(&plot).map(|()| Outcome::Done),
+        Command::Plot(rest) => Err(hand_over("plot", &rest.arguments)),
         Command::Explain(finding) => explain::explain(&finding).map(|()| Outcome::Done),
         Command::Doctor(doctor) => doctor::doctor(&doctor),
         Command::Convert(convert) => convert::convert(&convert).map(|()| Outcome::Done),

@@ -91,32 +91,10 @@ fn without_the_program_one_line_says_how_to_build_it() {
         assert!(said.starts_with("sockscope: `") && said.lines().count() == 1, "{said}");
         assert!(said.contains("cargo build --release -p sockscope-lab-cli"), "{said}");
     }
+    let said = text(&alone.run(&["plot", "t", "--figure", "acks"], "/nowhere").stderr);
+    assert!(said.starts_with("sockscope: `plot` needs the program sockscope-view"), "{said}");
     assert_eq!(alone.run(&["report", "/nowhere"], "/nowhere").status.code(), Some(2));
     assert!(text(&alone.run(&["--help"], "/nowhere").stdout).contains("\n  lab "));
-}
-
-#[test]
-fn a_figure_of_pixels_is_drawn_by_the_laboratory() {
-    let bundle = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/bundles/v2/calls.sockscope");
-    let plot = |output: &str| ["plot", bundle, "--figure", "acks", "-o", output].map(str::to_owned);
-    let alone = Alone::new();
-    let said = |output: &str| {
-        let words = plot(output);
-        let output = alone.run(&words.each_ref().map(String::as_str), "/bin:/usr/bin");
-        // Before its last line the program says what the bundle notes.
-        let last = text(&output.stderr).lines().last().map(str::to_owned);
-        (output.status.code(), text(&output.stdout), last)
-    };
-    let (code, _, error) = said("/nowhere/acks.png");
-    assert_eq!(code, Some(2));
-    let needs = "sockscope: `plot -o NAME.png` needs the program sockscope-lab";
-    assert!(error.as_ref().is_some_and(|error| error.starts_with(needs)), "{error:?}");
-    put_program(alone.folder.path(), "sockscope-lab", "head -c 4; printf ' %s' \"$@\"");
-    let words = "<svg lab png - --output=/nowhere/acks.PNG";
-    let (code, out, _) = said("/nowhere/acks.PNG");
-    assert_eq!((code, &*out), (Some(0), words));
-    let (code, svg, _) = said("-");
-    assert!(code == Some(0) && svg.starts_with("<svg xmlns"), "{svg}");
 }
 
 #[test]

@@ -12,7 +12,7 @@ const HEAD: &str = "\
 The help of `sockscope` and of each command; a test keeps this page the same. Results go to standard output, messages
 to standard error. Standard output of `run` belongs to the command, and its report goes to standard error. With
 `NO_COLOR` set there is no colour. Some commands are of other programs, in the same folder or in PATH. `lab`, `replay`
-and `vmtp` are of [`sockscope-lab`](lab-cli.md). `top`, `view` and `report --format html` are of
+and `vmtp` are of [`sockscope-lab`](lab-cli.md). `plot`, `top`, `view` and `report --format html` are of
 [`sockscope-view`](view-cli.md). `export` is of [`sockscope-convert`](convert-cli.md), and so is `convert` for capture
 files.
 
@@ -28,7 +28,7 @@ const SOCKSCOPE: Program = Program {
     path: env!("CARGO_BIN_EXE_sockscope"),
     name: "sockscope",
     package: "sockscope-cli",
-    elsewhere: &["export", "lab", "replay", "top", "view", "vmtp"],
+    elsewhere: &["export", "lab", "plot", "replay", "top", "view", "vmtp"],
 };
 
 #[test]

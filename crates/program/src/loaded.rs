@@ -230,6 +230,34 @@ impl Times {
     }
 }
 
+/// Reads and analyses what the filter leaves of a bundle.
+///
+/// # Errors
+///
+/// When it cannot be read, or nothing is left.
+pub fn analyze_part(
+    dir: &Path,
+    filter: &Filter,
+) -> Result<(Analysis, Origin, Option<Shown>), Failure> {
+    // Of connections that only the analysis shows the bundle is read again, so that all counts are theirs.
+    let loaded = Loaded::read_part(dir, &chosen(dir, filter)?, Purpose::Analysis)?;
+    let (mut analysis, origin, shown) = loaded.finish();
+    Filter { findings: filter.findings.clone(), ..Filter::default() }.narrow(&mut analysis)?;
+    let shown = shown.map(|shown| Shown { words: filter.words().unwrap_or_default(), ..shown });
+    Ok((analysis, origin, shown))
+}
+
+/// Analyses what the filter admits of a bundle and keeps its records sorted, for figures; says what is not whole.
+///
+/// # Errors
+///
+/// When it cannot be read.
+pub fn analyze_keeping(dir: &Path, filter: &Filter) -> Result<(Analysis, Stores), Failure> {
+    let loaded = Loaded::read_part(dir, filter, Purpose::Analysis)?;
+    say_notes(&loaded.facts.notes);
+    Ok(loaded.finish_keeping())
+}
+
 /// The filter with the numbers of the connections, where it chooses them by what the analysis finds.
 ///
 /// # Errors

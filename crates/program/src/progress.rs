@@ -1,16 +1,20 @@
-//! One line on the terminal of standard error while long work runs: its name, and its part done. It is erased at the end.
-//! In a pipe no line is written.
+//! One line on the terminal of standard error while long work runs: its name, and its part done. It is erased at the
+//! end. Work that is done at once has none, and in a pipe no line is written.
 
 use std::cell::Cell;
 use std::io::{IsTerminal, Write};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use sockscope_render::number::count;
 
-/// Between two lines.
+/// Between two lines, and before the first one.
 const EVERY: Duration = Duration::from_millis(250);
 /// Erases the line (ECMA-48 §8.3.41).
 const ERASED: &str = "\r\x1b[K";
+
+/// When the first work of this process began.
+static BEGAN: OnceLock<Instant> = OnceLock::new();
 
 /// Work that runs until this is dropped.
 #[derive(Debug)]
@@ -18,18 +22,22 @@ pub struct Progress {
     work: &'static str,
     /// Steps that are done, and all of them; 0 where their number is not known.
     steps: Cell<(u64, u64)>,
-    /// When the line was drawn; `None` without a terminal.
+    /// When the line was drawn, or the first work began; `None` without a terminal.
     drawn: Cell<Option<Instant>>,
+    is_shown: Cell<bool>,
 }
 
 impl Progress {
     /// Begins work of so many steps; 0 where their number is not known.
     pub fn begin(work: &'static str, steps: u64) -> Self {
-        let drawn = std::io::stderr().is_terminal().then(Instant::now);
-        let progress = Self { work, steps: Cell::new((0, steps)), drawn: Cell::new(drawn) };
-        if drawn.is_some() {
-            progress.draw();
-        }
+        let began = *BEGAN.get_or_init(Instant::now);
+        let progress = Self {
+            work,
+            steps: Cell::new((0, steps)),
+            drawn: Cell::new(std::io::stderr().is_terminal().then_some(began)),
+            is_shown: Cell::new(false),
+        };
+        progress.show(0, steps);
         progress
     }
 
@@ -53,6 +61,7 @@ impl Progress {
     }
 
     fn draw(&self) {
+        self.is_shown.set(true);
         let (done, of) = self.steps.get();
         put(&format!("{ERASED}sockscope: {}", words(self.work, done, of)));
     }
@@ -60,7 +69,7 @@ impl Progress {
 
 impl Drop for Progress {
     fn drop(&mut self) {
-        if self.drawn.get().is_some() {
+        if self.is_shown.get() {
             put(ERASED);
         }
     }

@@ -8,7 +8,7 @@ use sockscope_program::filter_args::{FilterArgs, flow};
 use sockscope_program::pick::PickArgs;
 use sockscope_program::times::some_time;
 
-/// Views of connections: the commands `sockscope top`, `view` and `report --format html`.
+/// Views of connections: the commands `sockscope plot`, `top`, `view` and `report --format html`.
 #[derive(Debug, Parser)]
 #[command(name = "sockscope-view", version, max_term_width = 100, disable_help_subcommand = true)]
 pub struct Arguments {
@@ -20,6 +20,8 @@ pub struct Arguments {
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Draw a figure of one flow, or of all connections, as SVG.
+    Plot(Plot),
     /// Show which connections wait now, the one that waited longest first. Without a pick: all connections of this host.
     #[command(after_help = TOP_EXAMPLES)]
     Top(Top),
@@ -46,6 +48,37 @@ Examples:
 
 The page is for this user on this machine: the address has a secret, and nothing answers without it. From another
 machine: ssh -L 8750:127.0.0.1:8750 HOST, and there `sockscope view --listen 8750`.";
+
+/// `sockscope plot`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n\
+    \x20 sockscope plot --figure requests -o requests.svg\n\
+    \x20 sockscope plot redis.sockscope --figure time-sequence --from 1.4 --to 1.5 -o F.svg\n\
+    \x20 sockscope plot redis.sockscope --figure all -o figures")]
+pub struct Plot {
+    /// Folder of the trace bundle; without it, that of the last trace that was recorded
+    pub dir: Option<PathBuf>,
+    /// Which picture: requests (of all connections), packet-trace, queue-length, queue-delay, protocol-delay,
+    /// acks, time-sequence, sequence, layers, ledger, or all of them in the folder of -o
+    #[arg(long, value_name = "NAME")]
+    pub figure: String,
+    /// The flow to draw; without it, the one of those to show that carried most bytes
+    #[arg(long, value_name = "N", value_parser = flow, allow_negative_numbers = true)]
+    pub flow: Option<u32>,
+    /// Width in pixels
+    #[arg(long, value_name = "PX", default_value_t = 800)]
+    pub width: u32,
+    /// Height in pixels
+    #[arg(long, value_name = "PX", default_value_t = 600)]
+    pub height: u32,
+    /// Write to this file, as SVG, or as PNG where its name ends in .png (which sockscope-lab draws); - is standard
+    /// output
+    #[arg(short, long, value_name = "FILE", default_value = "-")]
+    pub output: PathBuf,
+    /// Which part of the trace.
+    #[command(flatten)]
+    pub filter: FilterArgs,
+}
 
 /// `sockscope view`.
 #[derive(Debug, Args)]
@@ -187,5 +220,19 @@ mod tests {
     #[test]
     fn one_form_of_output_at_a_time() {
         assert!(top(&["--once", "--json"]).is_err());
+    }
+
+    #[test]
+    fn a_figure_may_begin_at_0_and_has_the_filters_of_a_report() {
+        let parsed = |options: &[&str]| {
+            let all = [&["sockscope", "plot", "x", "--figure", "acks"], options].concat();
+            match Arguments::try_parse_from(all).unwrap().command {
+                Command::Plot(plot) => plot.filter.filter(),
+                other => panic!("{other:?}"),
+            }
+        };
+        let filter = parsed(&["--from", "0", "--to", "1", "--port", "80", "--slowest", "3"]);
+        assert_eq!((filter.from_ns, filter.to_ns), (Some(0), Some(1_000_000_000)));
+        assert_eq!((filter.ports, filter.slowest), (vec![80..=80], Some(3)));
     }
 }

@@ -11,6 +11,7 @@ extern crate sockscope_program;
 
 mod args;
 mod keys;
+mod plot;
 mod recorder;
 mod report;
 mod top;
@@ -27,6 +28,7 @@ use args::{Arguments, Command};
 fn main() -> ExitCode {
     let arguments = Arguments::try_parse().map_err(|error| usage_error::failure(&error));
     outcome::exit_code(arguments.and_then(|arguments| match arguments.command {
+        Command::Plot(plot) => plot::plot(&plot).map(|()| Outcome::Done),
         Command::Top(top) => top::top(&top).map(|()| Outcome::Done),
         Command::View(view) => view::view(&view).map(|()| Outcome::Done),
         Command::Report(report) => report::report(&report),

@@ -10,11 +10,11 @@ use page::{Program, commands};
 const HEAD: &str = "\
 # Command line of the views
 
-The help of `sockscope-view` and of its commands; a test keeps this page the same. `sockscope top`, `sockscope view`
-and `sockscope report --format html` start this program with their arguments; it must be in the folder of `sockscope`
-or in PATH, and `cargo build --release -p sockscope-view-cli` builds it. Results go to standard output, messages to
-standard error. [top](top.md) describes the screen, its keys and its JSON, [view](view.md) and [html](html.md) the
-pages.
+The help of `sockscope-view` and of its commands; a test keeps this page the same. `sockscope plot`, `top`, `view`
+and `report --format html` start this program with their arguments. It must be in the folder of `sockscope` or in
+PATH, and `cargo build --release -p sockscope-view-cli` builds it. Results go to standard output, messages to
+standard error. The screen, its keys and its JSON are in [top](top.md), the pages in [view](view.md) and
+[html](html.md), and the figures in [plots](plots.md).
 
 | exit status | meaning |
 |---|---|
@@ -37,5 +37,5 @@ fn the_page_of_the_command_line_is_what_the_program_says() {
 
 #[test]
 fn every_command_has_an_entry() {
-    assert_eq!(commands(&VIEW.help(&[])), ["top", "view", "report"]);
+    assert_eq!(commands(&VIEW.help(&[])), ["plot", "top", "view", "report"]);
 }

@@ -11,12 +11,11 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use sockscope_experiment::builtin;
 use sockscope_program::failure::Failure;
+use sockscope_program::hand_over::{LABORATORY, program};
 use sockscope_program::temporary;
 use sockscope_view::page::Refused;
 use tempfile::TempDir;
 
-/// The program that runs experiments.
-const LABORATORY: &str = "sockscope-lab";
 /// Bytes of its messages that are shown at most.
 const MESSAGE_MAX: usize = 400;
 /// Bytes of a text of results that are shown at most.
@@ -193,7 +192,7 @@ impl Job {
 fn begin(id: &str, on: On, folder: &Path) -> Result<Child, String> {
     fs::create_dir_all(folder).map_err(|error| format!("cannot create a folder: {error}"))?;
     let messages = File::create(messages(folder)).map_err(|error| error.to_string())?;
-    let mut command = Command::new(program());
+    let mut command = Command::new(program(LABORATORY));
     match on {
         On::Model => command.args(["lab", "run", id]),
         On::Both => command.args(["lab", "compare", id]),
@@ -203,13 +202,6 @@ fn begin(id: &str, on: On, folder: &Path) -> Result<Child, String> {
     command.spawn().map_err(|error| {
         format!("cannot start {LABORATORY} ({error}): `cargo build --release -p sockscope-lab-cli` builds it")
     })
-}
-
-/// The program in the folder of this one; where it is not there, its name, for which PATH is searched.
-fn program() -> PathBuf {
-    let own = std::env::current_exe().ok();
-    let near = own.map(|own| own.with_file_name(LABORATORY)).filter(|near| near.exists());
-    near.unwrap_or_else(|| LABORATORY.into())
 }
 
 fn messages(folder: &Path) -> PathBuf {

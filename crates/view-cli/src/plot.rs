@@ -9,8 +9,9 @@ use std::time::Duration;
 
 use sockscope_analysis::{Analysis, ConnectionStore, Finding, Stores};
 use sockscope_program::failure::Failure;
+use sockscope_program::hand_over::hand_over_text;
 use sockscope_program::last_trace::or_last;
-use sockscope_program::loaded::chosen;
+use sockscope_program::loaded::{analyze_keeping, analyze_part, chosen};
 use sockscope_program::output::write_to;
 use sockscope_program::suggest::did_you_mean;
 use sockscope_record::FlowId;
@@ -18,8 +19,6 @@ use sockscope_report::plot::{Figure, Picture, PlotOptions, draw, draw_requests};
 use sockscope_report::{Filter, check_flow};
 
 use crate::args;
-use crate::bundle::{analyze_keeping, analyze_part};
-use crate::hand_over::hand_over_text;
 
 /// The word that asks for every picture.
 const ALL: &str = "all";

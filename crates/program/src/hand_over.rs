@@ -1,9 +1,7 @@
-//! `sockscope lab`, `replay` and `vmtp`, commands of the program `sockscope-lab`; `top`, `view` and
-//! `report --format html`, of `sockscope-view`; `export`, and `convert` of a capture file, of `sockscope-convert`. The
-//! program takes the place of this process. So does that for figures of pixels.
+//! Commands that another program of the same release has: it takes the place of this process.
 //!
-//! cargo and git start their subcommands in the same way. This program then links neither the model, nor
-//! the libraries of the experiments, nor those of the screen.
+//! cargo and git start their subcommands in the same way. So `sockscope` links neither the model, nor the libraries
+//! of the experiments, nor those of the screen, nor figures.
 
 use std::env;
 use std::ffi::OsString;
@@ -13,10 +11,11 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use sockscope_program::failure::Failure;
+use crate::failure::Failure;
 
-/// The programs that have the commands.
-const LABORATORY: &str = "sockscope-lab";
+/// The program that has the laboratory.
+pub const LABORATORY: &str = "sockscope-lab";
+/// The others that have commands.
 const VIEW: &str = "sockscope-view";
 const CONVERTER: &str = "sockscope-convert";
 
@@ -24,7 +23,7 @@ const CONVERTER: &str = "sockscope-convert";
 /// Returns only when that fails.
 pub fn hand_over(command: &str, arguments: &[OsString]) -> Failure {
     let name = match command {
-        "report" | "top" | "view" => VIEW,
+        "plot" | "report" | "top" | "view" => VIEW,
         "convert" | "export" => CONVERTER,
         _ => LABORATORY,
     };
@@ -39,7 +38,8 @@ pub fn hand_over(command: &str, arguments: &[OsString]) -> Failure {
     failure(asked, name, &program, &start.exec())
 }
 
-/// Starts the program that writes a report as a page in the place of this process, with the arguments as they were given.
+/// Starts the program that writes a report as a page in the place of this process, with the arguments as they were
+/// given.
 /// `dir` is the folder of the trace, where no argument names it.
 pub fn hand_over_report(dir: Option<&PathBuf>) -> Failure {
     // Behind the name of the program and that of the command.
@@ -76,7 +76,7 @@ fn in_file(text: &str) -> std::io::Result<File> {
 }
 
 /// The program in the folder of this one; where it is not there, its name, for which PATH is searched.
-fn program(name: &str) -> PathBuf {
+pub fn program(name: &str) -> PathBuf {
     let own = env::current_exe().ok();
     let near = own.map(|own| own.with_file_name(name)).filter(|near| near.exists());
     near.unwrap_or_else(|| name.into())
