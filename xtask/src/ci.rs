@@ -69,7 +69,7 @@ fn tests(root: &Path, skipped: &mut Skipped) -> Result<String, String> {
         // Where they could not be built, the background reports that.
         let Ok(mut others) = others.recv() else { return without_lab };
         others.retain(|program| !first.contains(program));
-        let of_lab = inside("live tests that start sockscope-lab", || {
+        let of_lab = inside("live tests that start other programs", || {
             live::run(&first, Which::OfLab, &rights, skipped, &mut unsteady)
         });
         let of_others = inside("live tests of other crates", || {

@@ -27,15 +27,22 @@ const REPEATED_AT_MOST: usize = 2;
 /// The common part of the live tests' names.
 const LIVE: &str = "root_";
 
-/// Modules whose live tests start `sockscope-lab`, which is built with everything else.
-const OF_LAB: [&str; 3] = ["lab_link::", "soak::strangers::", "vmtp::"];
+/// Modules whose live tests start `sockscope-lab` or `sockscope-view`, which are built with everything else.
+const OF_LAB: [&str; 6] = [
+    "faces::",
+    "lab_link::",
+    "last_trace::",
+    "situations::newcomers::",
+    "soak::strangers::",
+    "vmtp::",
+];
 
 /// The live tests of a program to run.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Which {
     /// All.
     All,
-    /// Those that do without `sockscope-lab`.
+    /// Those that do without other programs.
     WithoutLab,
     /// The others.
     OfLab,
@@ -276,9 +283,14 @@ mod tests {
         let words = |which: Which| which.arguments().join(" ");
         assert_eq!(
             words(Which::WithoutLab),
-            "root_ --skip lab_link:: --skip soak::strangers:: --skip vmtp::"
+            "root_ --skip faces:: --skip lab_link:: --skip last_trace:: --skip situations::newcomers:: \
+             --skip soak::strangers:: --skip vmtp::"
         );
-        assert_eq!(words(Which::OfLab), "lab_link::root_ soak::strangers::root_ vmtp::root_");
+        assert_eq!(
+            words(Which::OfLab),
+            "faces::root_ lab_link::root_ last_trace::root_ situations::newcomers::root_ \
+             soak::strangers::root_ vmtp::root_"
+        );
         assert_eq!(words(Which::All), "root_");
     }
 
