@@ -63,13 +63,12 @@ fn root_a_stall_is_there_without_nodelay_and_gone_with_it() {
     // Without a fix on the command line it is that of the finding.
     let (result, said) =
         tried(&["--rounds", &rounds.to_string()], &workload("split_calls.py", &["--calls", calls]));
-    // An acknowledgment is not always late. The program has counted its late calls in each round. On a busy machine a
-    // round once had 195 findings for 199 late calls; the reason is not known.
+    // An acknowledgment is not always late. The program has counted its late calls in each round.
     let late = late_calls(&said);
     let (least, most) = (late.iter().min().expect("a round"), late.iter().max().expect("a round"));
     let stalls = found(&result["without"], "nagle-delayed-ack");
     assert!(
-        ((least * 9 / 10).saturating_sub(1)..=most + 1).contains(&stalls),
+        (least.saturating_sub(1)..=most + 1).contains(&stalls),
         "{stalls} of {late:?}: {result}"
     );
     assert!(stalls > calls.parse::<u64>().expect("a number") / 2, "{result}");
