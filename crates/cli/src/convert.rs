@@ -15,7 +15,7 @@ use sockscope_trace::{Meta, Source};
 
 use crate::args::{self, ToolArg};
 
-/// Bytes that show what a file is.
+/// Bytes that show the kind of a file.
 const FIRST_BYTES: u64 = 4;
 
 /// Lines that could not be read and are shown, at most.
@@ -87,8 +87,8 @@ pub fn convert(arguments: &args::Convert) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Whether a file begins as pcap (either byte order, microseconds or nanoseconds) or pcapng files do, or as what
-/// gzip made of one.
+/// Whether a file begins as pcap (either byte order, microseconds or nanoseconds) or pcapng files do, or as a
+/// file of gzip does.
 fn is_capture_file(bytes: &[u8]) -> bool {
     const GZIP: [u8; 2] = [0x1f, 0x8b];
     if bytes.starts_with(&GZIP) {

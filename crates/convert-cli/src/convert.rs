@@ -16,7 +16,7 @@ use crate::args;
 
 /// Room of the reader below the decoder.
 const BUFFER: usize = 1 << 18;
-/// The first octets of what gzip made (RFC 1952 §2.3.1).
+/// The first octets of a file of gzip (RFC 1952 §2.3.1).
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
 /// `sockscope convert`.

@@ -62,7 +62,7 @@ fn octets(connections: &[Value]) -> Vec<(u64, u64)> {
     flows.iter().map(|it| (number(it, "bytes"), number(it, "retransmitted_bytes"))).collect()
 }
 
-/// How often a finding says that something happened to what an end sends.
+/// The count of a finding about the data of an end.
 fn count(connections: &[Value], finding: &str, from: &str) -> u64 {
     let findings = connections.iter().flat_map(|it| it["findings"].as_array().expect("a list"));
     let these = findings.filter(|it| it["id"] == finding && it["side"] == from);
@@ -131,16 +131,33 @@ while True:
         peer.sendall(b"a" * (2 * len(octets)))
 "#;
 
+/// A folder with the two programs.
+fn with_programs() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("a folder for temporary files");
+    for (name, text) in [("client.py", CLIENT), ("server.py", SERVER)] {
+        std::fs::write(folder.path().join(name), text).expect("the folder is ours");
+    }
+    folder
+}
+
+/// Runs a recording into `live` that also captures: connections of both, and the messages.
+fn recorded(command: &mut Command, folder: &Path, file: &str) -> (Vec<Value>, Vec<Value>, String) {
+    let said = text(&command.output().expect("it starts").stderr);
+    let [live, capture] = ["live", "capture"].map(|name| folder.join(name));
+    assert!(live.exists(), "{said}");
+    let output = convert(&folder.join(file), &[], &capture);
+    assert!(output.status.success(), "{}{said}", text(&output.stderr));
+    (connections(&live), connections(&capture), said)
+}
+
 /// A capture at the client's host of a connection over a wire that loses packets, and the recording of both ends.
 #[test]
 fn root_a_capture_has_the_octets_and_retransmissions_of_the_recording() {
     if !may_run("root_a_capture_has_the_octets_and_retransmissions_of_the_recording") {
         return;
     }
-    let folder = tempfile::tempdir().expect("a folder for temporary files");
+    let folder = with_programs();
     let path = |name: &str| folder.path().join(name);
-    std::fs::write(path("client.py"), CLIENT).expect("the folder is ours");
-    std::fs::write(path("server.py"), SERVER).expect("the folder is ours");
     let at = folder.path().display();
     // tcpdump says that it listens; its packets are in the file when it has ended.
     let client = format!(
@@ -152,20 +169,14 @@ fn root_a_capture_has_the_octets_and_retransmissions_of_the_recording() {
     command.arg("record").arg("-o").arg(path("live")).arg("--").arg(program("sockscope-lab"));
     command.args(["lab", "link", "--delay", "2ms", "--rate", "50mbit", "--loss", "3%"]);
     command.args(["--server", &format!("python3 {at}/server.py"), "--", "sh", "-c", &client]);
-    let output = command.output().expect("it starts");
-    let said = text(&output.stderr);
-    assert!(path("live").exists(), "{said}");
-    let output = convert(&path("client.pcap"), &[], &path("capture"));
-    assert!(output.status.success(), "{}{said}", text(&output.stderr));
-
-    let (live, capture) = (connections(&path("live")), connections(&path("capture")));
+    let (live, capture, said) = recorded(&mut command, folder.path(), "client.pcap");
     let ([here, there], [live_here, live_there]) =
         (octets(&capture)[..].try_into().unwrap(), octets(&live)[..].try_into().unwrap());
     assert_eq!((here.0, there.0), (1_030_000, live_there.0), "{said}");
     assert_eq!(here.0, live_here.0, "{said}");
     // The kernel may join two short segments when it sends them again, and a busy machine misses records.
     assert!(are_near(here.1, live_here.1), "{here:?} {live_here:?} {said}");
-    // The first copy of what the server sent again was lost before it could be captured, and often left no gap.
+    // The first copy of such a segment of the server was lost before the capture, and often left no gap.
     assert!(there.1 <= live_there.1, "{there:?} {live_there:?} {said}");
     let [exported, captured] = [export(&path("live"), &path("live.pcapng")), path("client.pcap")]
         .map(|file| sent_again(&file).len() as u64);
@@ -179,10 +190,8 @@ fn root_a_capture_of_loopback_has_the_octets_of_the_recording() {
     if !may_run("root_a_capture_of_loopback_has_the_octets_of_the_recording") {
         return;
     }
-    let folder = tempfile::tempdir().expect("a folder for temporary files");
+    let folder = with_programs();
     let path = |name: &str| folder.path().join(name);
-    std::fs::write(path("client.py"), CLIENT).expect("the folder is ours");
-    std::fs::write(path("server.py"), SERVER).expect("the folder is ours");
     let at = folder.path().display();
     let script = format!(
         "tcpdump -U -B 16384 -i lo -s 128 -w {at}/lo.pcap tcp port 5997 2>{at}/said & tcpdump=$!; \
@@ -195,12 +204,7 @@ fn root_a_capture_of_loopback_has_the_octets_of_the_recording() {
     // A namespace of its own: another program may use the port.
     command.args(["lab", "link", "--topology", "loopback", "--"]).arg(program("sockscope"));
     command.arg("record").arg("-o").arg(path("live")).args(["--", "sh", "-c", &script]);
-    let output = command.output().expect("it starts");
-    let said = text(&output.stderr);
-    assert!(path("live").exists(), "{said}");
-    let output = convert(&path("lo.pcap"), &[], &path("capture"));
-    assert!(output.status.success(), "{}{said}", text(&output.stderr));
-    let (live, capture) = (connections(&path("live")), connections(&path("capture")));
+    let (live, capture, said) = recorded(&mut command, folder.path(), "lo.pcap");
     let bytes = |of: &[Value]| octets(of).into_iter().map(|(all, _)| all).collect::<Vec<_>>();
     assert_eq!(bytes(&capture), bytes(&live), "{said}");
     assert_eq!(octets(&capture)[0], (1_030_000, 0), "{said}");

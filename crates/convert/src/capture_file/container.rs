@@ -50,7 +50,7 @@ pub struct Damage {
     pub expected: &'static str,
 }
 
-/// Interfaces of all sections so far, and what their time stamps mean.
+/// Interfaces of all sections so far, and the units of their time stamps.
 #[derive(Default)]
 struct Sections {
     interfaces: Vec<Interface>,
@@ -207,7 +207,7 @@ impl Sections {
     }
 }
 
-/// Ticks of a clock as nanoseconds since 1970; what 64 bits cannot hold is the nearest that they can.
+/// Ticks of a clock as nanoseconds since 1970; a time beyond 64 bits is the nearest one within.
 fn nanoseconds(ticks: u64, units: u64, offset_s: i64) -> u64 {
     let ns = u128::from(ticks) * 1_000_000_000 / u128::from(units);
     let ns = i128::try_from(ns).unwrap_or(i128::MAX);

@@ -60,7 +60,7 @@ pub(super) struct Options {
 }
 
 impl Segment<'_> {
-    /// Those that can be read; what follows a damaged one is not.
+    /// Those before the first damaged one.
     pub fn options(&self) -> Options {
         let mut found = Options::default();
         let elements = etherparse::TcpOptionsIterator::from_slice(self.options);
@@ -266,7 +266,7 @@ fn fragment(net: &LaxNetSlice<'_>) -> Fragment {
 }
 
 /// Octets behind the IP header and its extensions by its own length; `None` where the kernel had not set it yet, as
-/// for what a device was to cut.
+/// for a packet that a device was to cut.
 fn ip_payload_len(net: &LaxNetSlice<'_>) -> Option<usize> {
     match net {
         LaxNetSlice::Ipv4(ip) => {

@@ -1,4 +1,4 @@
-//! Numbers of segments as positions in the stream, and the evidence for what was sent again.
+//! Numbers of segments as positions in the stream, and the evidence for retransmissions.
 
 use std::collections::VecDeque;
 

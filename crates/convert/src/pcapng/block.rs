@@ -44,7 +44,7 @@ impl Block {
         self
     }
 
-    /// An option; what is longer than its length can say is cut at a character.
+    /// An option; a value of more than 65,535 octets is cut.
     fn option(&mut self, code: u16, value: &[u8]) -> &mut Self {
         let len = u16::try_from(value.len()).unwrap_or(u16::MAX);
         self.u16(code).u16(len).octets(&value[..usize::from(len)])
