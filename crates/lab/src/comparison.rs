@@ -15,6 +15,7 @@ use crate::figure::{Drawing, charts, in_words};
 const NUMBERS: [&str; 4] = ["throughput_bits_per_s", "call_ns.mean", "segments", "acks"];
 /// The name of a line that has no other.
 const KERNEL: &str = "this kernel";
+const MODEL: &str = "model";
 /// Columns that sentences fill.
 const WIDTH: usize = 88;
 
@@ -90,12 +91,18 @@ fn both(model: Drawing, kernel: Drawing) -> Option<Drawing> {
     }
 }
 
-fn both_charts(model: Chart, mut kernel: Chart) -> Chart {
-    // Without the parameters of the model alone a line may have no name. A single line needs none.
-    if model.panels.iter().any(|panel| panel.series.len() > 1) {
-        let series = kernel.panels.iter_mut().flat_map(|panel| &mut panel.series);
-        series.filter(|one| one.name.is_empty()).for_each(|one| one.name = KERNEL.to_owned());
+fn both_charts(mut model: Chart, mut kernel: Chart) -> Chart {
+    // Without the parameters of one of them a line may have no name. A single line needs none.
+    let has_several = |chart: &Chart| chart.panels.iter().any(|panel| panel.series.len() > 1);
+    if has_several(&model) || has_several(&kernel) {
+        for (chart, name) in [(&mut model, MODEL), (&mut kernel, KERNEL)] {
+            let series = chart.panels.iter_mut().flat_map(|panel| &mut panel.series);
+            series.filter(|one| one.name.is_empty()).for_each(|one| one.name = name.to_owned());
+        }
     }
+    let of_kernel = kernel.notes.iter().filter(|note| !model.notes.contains(note));
+    let of_kernel: Vec<_> = of_kernel.map(|note| format!("below: {note}")).collect();
+    let notes = [model.notes.clone(), of_kernel].concat();
     let titled = |chart: Chart, on: &str| {
         let panels = chart.panels.into_iter().map(|mut panel| {
             panel.title = title(on, &panel.title);
@@ -106,7 +113,7 @@ fn both_charts(model: Chart, mut kernel: Chart) -> Chart {
     Chart {
         title: model.title.clone(),
         subtitle: format!("above: {}; below: {}", model.subtitle, kernel.subtitle),
-        notes: model.notes.clone(),
+        notes,
         facts: facts(&model.facts, &kernel.facts),
         panels: [titled(model, "Model"), titled(kernel, "This kernel")].concat(),
     }
