@@ -25,6 +25,18 @@ pub(super) fn refused(case: &Case) -> Option<&'static str> {
     }
 }
 
+/// Of a run and an earlier one of the same sender the least times.
+pub(super) fn least(
+    case: &Case,
+    earlier: Option<&Measurement>,
+    measured: Measurement,
+) -> Measurement {
+    match (earlier, &case.atm) {
+        (Some(earlier), Some(parameters)) => send::least(parameters, earlier, &measured),
+        _ => measured,
+    }
+}
+
 /// Measures a case; else what went wrong.
 pub(super) fn measure(workload: Workload, case: &Case) -> Result<Measurement, String> {
     let parameters = case.atm.as_ref().ok_or("it has no parameters of a driver")?;
