@@ -22,10 +22,14 @@ mod registry;
 mod report;
 mod sunos;
 mod sunos_acks;
+mod sunos_bound;
 mod sunos_contention;
+mod sunos_load;
 mod sunos_runs;
+mod sunos_throughput;
 mod sunos_tools;
 mod sunos_trace;
+mod sunos_windows;
 mod variation;
 
 use std::collections::BTreeMap;

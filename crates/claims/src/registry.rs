@@ -9,8 +9,8 @@ use sockscope_lab::run;
 
 use super::{
     Check, Checked, Comparison, Runs, buffers, design, layering, packets, profile, protocol_atm,
-    protocol_atm_design, protocol_vmtp, protocol_vmtp_design, sunos, sunos_acks, sunos_contention,
-    sunos_tools, sunos_trace,
+    protocol_atm_design, protocol_vmtp, protocol_vmtp_design, sunos_acks, sunos_bound,
+    sunos_contention, sunos_load, sunos_throughput, sunos_tools, sunos_trace, sunos_windows,
 };
 
 /// Every check of every paper.
@@ -25,10 +25,13 @@ fn checks() -> impl Iterator<Item = &'static Check> {
         protocol_vmtp_design::CHECKS,
         protocol_atm::CHECKS,
         protocol_atm_design::CHECKS,
-        sunos::CHECKS,
-        sunos_acks::CHECKS,
-        sunos_contention::CHECKS,
+        sunos_throughput::CHECKS,
         sunos_trace::CHECKS,
+        sunos_acks::CHECKS,
+        sunos_windows::CHECKS,
+        sunos_load::CHECKS,
+        sunos_bound::CHECKS,
+        sunos_contention::CHECKS,
         sunos_tools::CHECKS,
     ];
     papers.into_iter().flatten()

@@ -4,8 +4,8 @@
 use sockscope_experiment::papers::Claim;
 use sockscope_experiment::result::CaseResult;
 
-use super::sunos::in_flight_max;
 use super::sunos_runs::observe;
+use super::sunos_throughput::in_flight_max;
 use super::{Check, Comparison, Outcome, Runs};
 
 pub(super) const CHECKS: &[Check] =
