@@ -16,7 +16,7 @@ pub struct Row {
 pub const TABLE: &[Row] = &[
     row(0, "record", "what one observation is; points, flows, clocks, loss counters"),
     row(1, "trace", "the trace bundle: write, read, follow, check, merge two hosts"),
-    row(1, "convert", "pcap, pcapng and tcpdump text in; pcapng, Perfetto, Parquet, CSV out"),
+    row(1, "convert", "pcap, pcapng and tcpdump text in; pcapng and Perfetto out"),
     row(1, "probe", "BPF C beside its loader; activation; the reader of its lists; doctor"),
     row(1, "analysis", "curves, lengths, delays, ledger, ACKs, findings"),
     row(1, "render", "charts, numbers and terminal styles; knows no analysis"),
@@ -28,6 +28,7 @@ pub const TABLE: &[Row] = &[
     row(1, "link", "the wire in user space"),
     row(2, "sim", "virtual time: events, CPU, links, machine cost tables"),
     row(2, "report", "analysis results as text, JSON, CSV, SVG, one-file HTML"),
+    row(2, "tables", "a trace and its analysis as Arrow tables; Parquet and CSV files of them"),
     row(2, "remote", "proxies of channels over VMTP: remote peers like local ones"),
     row(3, "view", "the screen of a terminal and the page of a browser over an analysis"),
     row(3, "experiment", "experiment files and papers in; results as text, JSON, CSV out"),

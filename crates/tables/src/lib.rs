@@ -1,0 +1,34 @@
+//! A trace and its analysis as Arrow tables.
+//!
+//! [`records`] has the records of a bundle, batch by batch. [`Tables`] has the tables of an analysis: flows, stages,
+//! findings, ledger, exchanges, calls, and the curves, queues and delays of one flow. Each is a [`Table`], an iterator
+//! of batches with a known schema. Only one batch of a table and the rows of one connection are in memory.
+//!
+//! Times end in `_ns` and are nanoseconds of the clock of the trace. The column of the same name without `_ns` has the
+//! time since 1970 (UTC). Sizes are bytes. All integers are signed. Each field of a schema has its unit and its meaning
+//! in its metadata ([`UNIT`], [`DESCRIPTION`]); docs/reference/tables.md has them all.
+
+mod calls;
+mod clock;
+mod column;
+mod describe;
+mod error;
+mod exchanges;
+mod findings;
+mod flows;
+mod ledger;
+mod read;
+mod records;
+mod steps;
+mod table;
+mod tables;
+mod trace;
+
+pub use clock::WallClock;
+pub use column::{DESCRIPTION, UNIT};
+pub use describe::{Description, descriptions};
+pub use error::Error;
+pub use read::{read_connections, read_records};
+pub use records::records;
+pub use table::{BATCH_ROWS, SCHEMA, Table};
+pub use tables::Tables;
