@@ -24,6 +24,7 @@ pub mod output_dir;
 pub mod pick;
 pub mod progress;
 pub mod recorded;
+pub mod recorder_thread;
 pub mod shell;
 pub mod signals;
 pub mod suggest;

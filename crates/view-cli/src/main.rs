@@ -12,7 +12,6 @@ extern crate sockscope_program;
 mod args;
 mod keys;
 mod plot;
-mod recorder;
 mod report;
 mod top;
 mod view;

@@ -8,11 +8,12 @@ use std::time::{Duration, Instant};
 use ratatui::DefaultTerminal;
 use rustix::termios::tcgetwinsize;
 use sockscope_analysis::TraceFacts;
-use sockscope_probe::{Cgroup, Pick};
+use sockscope_probe::{Cgroup, Options, Pick};
 use sockscope_program::failure::Failure;
 use sockscope_program::machine;
 use sockscope_program::output::write_to;
 use sockscope_program::pick::PickArgs;
+use sockscope_program::recorder_thread::{Message, Recording};
 use sockscope_program::signals::StopSignals;
 use sockscope_program::user_terminal::{asked_width, is_utf8, takes_color};
 use sockscope_render::style::{Charset, Style};
@@ -20,7 +21,6 @@ use sockscope_view::top::{App, Board, Facts, Reaction, draw, picture, write_json
 
 use crate::args::{self, ColorArg};
 use crate::keys::{self, Happened};
-use crate::recorder::{Message, Recording};
 
 /// The recorder hands a record over at most so long after its time: figures end so long ago.
 const RECORDS_TAKE: Duration = Duration::from_millis(100);
@@ -96,7 +96,7 @@ impl<'a> Live<'a> {
             drop_reasons: sockscope_probe::drop_reasons().into_iter().collect(),
             ..TraceFacts::default()
         };
-        let recording = Recording::start(pick)?;
+        let recording = Recording::start(pick, Options::default())?;
         let now = Instant::now();
         Ok(Self {
             arguments,
@@ -152,8 +152,11 @@ impl<'a> Live<'a> {
         app.refresh(self.board.rows());
         let width = asked_width().or_else(columns).unwrap_or(WIDTH);
         if let Some(path) = &self.arguments.picture {
-            let facts =
-                Facts { span_ns: self.span_ns(), missed: self.recording.missed(), note: None };
+            let facts = Facts {
+                span_ns: self.span_ns(),
+                missed: self.recording.missed().total(),
+                note: None,
+            };
             let rows =
                 u16::try_from(app.rows().len()).unwrap_or(u16::MAX).saturating_add(FRAME_ROWS);
             let size = (u16::try_from(width).unwrap_or(u16::MAX), rows.min(PICTURE_ROWS_MAX));
@@ -172,7 +175,7 @@ impl<'a> Live<'a> {
                 let mut app = App::new();
                 app.refresh(self.board.rows());
                 let mut out = io::BufWriter::new(io::stdout().lock());
-                write_json(&app.rows(), at_ns, self.recording.missed(), &mut out)?;
+                write_json(&app.rows(), at_ns, self.recording.missed().total(), &mut out)?;
                 out.flush()?;
             }
         }
@@ -211,7 +214,7 @@ impl<'a> Live<'a> {
                 let note = ended(&self.arguments.pick);
                 let facts = Facts {
                     span_ns: self.span_ns(),
-                    missed: self.recording.missed(),
+                    missed: self.recording.missed().total(),
                     note: note.as_deref(),
                 };
                 let (analysis, style) = (self.board.analysis(), self.style);

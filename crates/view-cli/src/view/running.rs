@@ -3,16 +3,16 @@
 use std::time::{Duration, Instant};
 
 use sockscope_analysis::TraceFacts;
-use sockscope_probe::{Cgroup, monotonic_ns};
+use sockscope_probe::{Cgroup, Options, monotonic_ns};
 use sockscope_program::failure::Failure;
 use sockscope_program::machine;
 use sockscope_program::pick::describe;
+use sockscope_program::recorder_thread::{Message, Recording};
 use sockscope_report::{Origin, Recorded, WallClock};
 use sockscope_view::page::Trace;
 
 use super::server::Server;
 use crate::args;
-use crate::recorder::{Message, Recording};
 use crate::top::picked;
 
 /// The recorder hands a record over at most so long after its time: figures end so long ago.
@@ -57,7 +57,7 @@ impl Running {
             }),
             ..Origin::default()
         };
-        let recording = Recording::start(pick)?;
+        let recording = Recording::start(pick, Options::default())?;
         let trace = Trace::running("now".to_owned(), origin, facts.clone(), clock.monotonic_ns);
         let running = Self { recording, facts, interval: arguments.interval, span: arguments.span };
         Ok((trace, running))
@@ -77,7 +77,7 @@ impl Running {
             let lag_ns = nanoseconds(RECORDS_TAKE);
             let until_ns = monotonic_ns().saturating_sub(lag_ns);
             let since_ns = until_ns.saturating_sub(nanoseconds(span));
-            let missed = self.recording.missed();
+            let missed = self.recording.missed().total();
             let facts = self.facts.clone();
             server.refresh(|trace| {
                 for message in messages.drain(..) {

@@ -1,14 +1,15 @@
 //! A recorder in a thread of its own: the use of its records never delays it.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use sockscope_probe::{Error, Options, Pick, Priority, Recorder, Sink};
-use sockscope_program::failure::Failure;
-use sockscope_record::{Connection, Record};
+use sockscope_probe::{Error, HookReport, Options, Pick, Priority, Recorder, Sink};
+use sockscope_record::{Connection, LossCounts, Record};
+
+use crate::failure::Failure;
 
 /// Messages that wait at most. While there are as many the recorder waits, and then misses records, which it counts.
 const MESSAGES_MAX: usize = 4_096;
@@ -16,15 +17,20 @@ const MESSAGES_MAX: usize = 4_096;
 const DRAIN_DEADLINE: Duration = Duration::from_secs(1);
 
 /// From the recorder.
+#[derive(Debug)]
 pub enum Message {
+    /// The next records, nearly in time order.
     Records(Vec<Record>),
+    /// The present description of a connection.
     Connection(Connection),
 }
 
 /// The thread of a recorder.
+#[derive(Debug)]
 pub struct Recording {
     messages: Receiver<Message>,
-    missed: Arc<AtomicU64>,
+    missed: Arc<Mutex<LossCounts>>,
+    hooks: Vec<HookReport>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<Result<(), Error>>>,
 }
@@ -33,7 +39,7 @@ struct Sender(SyncSender<Message>);
 
 impl Sender {
     fn send(&self, message: Message) -> Result<(), String> {
-        self.0.send(message).map_err(|_| "the view takes no more records".to_owned())
+        self.0.send(message).map_err(|_| "the program takes no more records".to_owned())
     }
 }
 
@@ -53,31 +59,32 @@ impl Recording {
     /// # Errors
     ///
     /// When the probes cannot be attached.
-    pub fn start(pick: Pick) -> Result<Self, Failure> {
+    pub fn start(pick: Pick, options: Options) -> Result<Self, Failure> {
         let (sender, messages) = sync_channel(MESSAGES_MAX);
         let (started, is_started) = sync_channel(1);
-        let (missed, stop) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
+        let missed = Arc::new(Mutex::new(LossCounts::default()));
+        let stop = Arc::new(AtomicBool::new(false));
         let (counted, stopped) = (Arc::clone(&missed), Arc::clone(&stop));
         let thread = std::thread::Builder::new().name("recorder".to_owned());
         let thread = thread.spawn(move || {
             let _priority = Priority::raise();
             let mut sink = Sender(sender);
-            let mut recorder = match Recorder::start(&pick, Options::default()) {
+            let mut recorder = match Recorder::start(&pick, options) {
                 Ok(recorder) => recorder,
                 Err(error) => {
                     let _ = started.send(Err(error));
                     return Ok(());
                 }
             };
-            let _ = started.send(Ok(()));
+            let _ = started.send(Ok(recorder.hooks()));
             while !stopped.load(Ordering::Relaxed) {
                 recorder.step(&mut sink)?;
-                counted.store(recorder.missed().total(), Ordering::Relaxed);
+                *counted.lock().unwrap_or_else(PoisonError::into_inner) = recorder.missed();
             }
             recorder.finish(&mut sink, DRAIN_DEADLINE).map(drop)
         })?;
         match is_started.recv() {
-            Ok(Ok(())) => Ok(Self { messages, missed, stop, thread: Some(thread) }),
+            Ok(Ok(hooks)) => Ok(Self { messages, missed, hooks, stop, thread: Some(thread) }),
             Ok(Err(error)) => Err(error.into()),
             Err(_) => Err(Failure::new("the recorder ended before it began")),
         }
@@ -112,8 +119,13 @@ impl Recording {
     }
 
     /// Records that were missed since the start.
-    pub fn missed(&self) -> u64 {
-        self.missed.load(Ordering::Relaxed)
+    pub fn missed(&self) -> LossCounts {
+        *self.missed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The hooks with their state at the start.
+    pub fn hooks(&self) -> &[HookReport] {
+        &self.hooks
     }
 }
 
