@@ -56,6 +56,9 @@ pub enum Command {
     /// Show which connections wait now, the one that waited longest first.
     #[command(disable_help_flag = true)]
     Top(HandedOver),
+    /// Record all the time, and keep the last seconds as a trace when a condition holds.
+    #[command(disable_help_flag = true)]
+    Watch(HandedOver),
     /// Write a trace bundle in a form that another tool opens.
     #[command(disable_help_flag = true)]
     Export(HandedOver),
@@ -724,7 +727,7 @@ mod tests {
             &["call", ""],
             &[],
         ] {
-            for name in ["export", "lab", "plot", "replay", "top", "view", "vmtp"] {
+            for name in ["export", "lab", "plot", "replay", "top", "view", "vmtp", "watch"] {
                 let parsed =
                     Arguments::try_parse_from([&["sockscope", name], words].concat()).unwrap();
                 let (Command::Export(rest)
@@ -733,7 +736,8 @@ mod tests {
                 | Command::Replay(rest)
                 | Command::Top(rest)
                 | Command::View(rest)
-                | Command::Vmtp(rest)) = parsed.command
+                | Command::Vmtp(rest)
+                | Command::Watch(rest)) = parsed.command
                 else {
                     panic!("{name} is not handed over")
                 };

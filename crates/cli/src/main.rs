@@ -60,6 +60,7 @@ fn execute(command: Command) -> Result<Outcome, Failure> {
         Command::Try(arguments) => trial::try_fixes(&arguments).map(|()| Outcome::Done),
         Command::Export(rest) => Err(hand_over("export", &rest.arguments)),
         Command::Top(rest) => Err(hand_over("top", &rest.arguments)),
+        Command::Watch(rest) => Err(hand_over("watch", &rest.arguments)),
         Command::View(rest) => Err(hand_over("view", &rest.arguments)),
         Command::Lab(rest) => Err(hand_over("lab", &rest.arguments)),
         Command::Replay(rest) => Err(hand_over("replay", &rest.arguments)),

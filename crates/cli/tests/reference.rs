@@ -14,7 +14,7 @@ to standard error. Standard output of `run` belongs to the command, and its repo
 `NO_COLOR` set there is no colour. Some commands are of other programs, in the same folder or in PATH. `lab`, `replay`
 and `vmtp` are of [`sockscope-lab`](lab-cli.md). `plot`, `top`, `view` and `report --format html` are of
 [`sockscope-view`](view-cli.md). `export` is of [`sockscope-convert`](convert-cli.md), and so is `convert` for capture
-files.
+files. `watch` is of [`sockscope-watch`](watch-cli.md).
 
 | exit status | meaning |
 |---|---|
@@ -28,7 +28,7 @@ const SOCKSCOPE: Program = Program {
     path: env!("CARGO_BIN_EXE_sockscope"),
     name: "sockscope",
     package: "sockscope-cli",
-    elsewhere: &["export", "lab", "plot", "replay", "top", "view", "vmtp"],
+    elsewhere: &["export", "lab", "plot", "replay", "top", "view", "vmtp", "watch"],
 };
 
 #[test]
@@ -41,7 +41,7 @@ fn every_command_has_an_entry() {
     let commands = commands(&SOCKSCOPE.help(&[]));
     for command in [
         "run", "record", "report", "show", "plot", "explain", "doctor", "compare", "demo", "try",
-        "top", "view", "lab", "replay", "vmtp",
+        "top", "view", "lab", "replay", "vmtp", "watch",
     ] {
         assert!(commands.iter().any(|name| name == command), "{command}: {commands:?}");
     }

@@ -18,6 +18,7 @@ pub const LABORATORY: &str = "sockscope-lab";
 /// The others that have commands.
 const VIEW: &str = "sockscope-view";
 const CONVERTER: &str = "sockscope-convert";
+const FLIGHT_RECORDER: &str = "sockscope-watch";
 
 /// Starts the program of the command in the place of this process, with the arguments as they were given.
 /// Returns only when that fails.
@@ -25,6 +26,7 @@ pub fn hand_over(command: &str, arguments: &[OsString]) -> Failure {
     let name = match command {
         "plot" | "report" | "top" | "view" => VIEW,
         "convert" | "export" => CONVERTER,
+        "watch" => FLIGHT_RECORDER,
         _ => LABORATORY,
     };
     let program = program(name);

@@ -1,0 +1,324 @@
+//! `sockscope-watch watch` on traffic of this machine.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use sockscope_analysis::{Analysis, Analyzer, FindingId, TraceFacts};
+use sockscope_trace::Bundle;
+
+/// Calls in one write; after two seconds for a second in two writes, which Nagle's rule and the delayed acknowledgment
+/// make slow.
+const CALLS: &str = "
+import socket, sys, threading, time
+listener = socket.create_server(('127.0.0.1', 0))
+print(listener.getsockname()[1], flush=True)
+sys.stdin.readline()
+def serve():
+    peer = listener.accept()[0]
+    while True:
+        got = 0
+        while got < 400:
+            part = len(peer.recv(400 - got))
+            if not part: return
+            got += part
+        peer.sendall(b'a' * 100)
+threading.Thread(target=serve, daemon=True).start()
+sock = socket.create_connection(listener.getsockname())
+began = time.monotonic()
+while time.monotonic() - began < 60:
+    if 2 < time.monotonic() - began < 3:
+        sock.sendall(b'h' * 100)
+        sock.sendall(b'b' * 300)
+    else:
+        sock.sendall(b'h' * 400)
+        time.sleep(0.002)
+    sock.recv(100)
+";
+
+/// As much as goes through.
+const BULK: &str = "
+import socket, sys, threading, time
+listener = socket.create_server(('127.0.0.1', 0))
+print(listener.getsockname()[1], flush=True)
+sys.stdin.readline()
+def serve():
+    peer = listener.accept()[0]
+    while peer.recv(1000): pass
+threading.Thread(target=serve, daemon=True).start()
+sock = socket.create_connection(listener.getsockname())
+sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+while True: sock.sendall(b'x' * 1000)
+";
+
+/// A program that waits for a line before it begins; it is ended with the test.
+struct Program(Child);
+
+impl Program {
+    fn start(script: &str) -> Self {
+        let mut python = Command::new("python3");
+        let python = python.args(["-c", script]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        Self(python.spawn().expect("python3 is there"))
+    }
+
+    fn port(&mut self) -> String {
+        let mut line = String::new();
+        BufReader::new(self.0.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+        line.trim().to_owned()
+    }
+
+    fn begin(&mut self) {
+        self.0.stdin.as_mut().unwrap().write_all(b"\n").unwrap();
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A running recorder with its messages.
+struct Watch {
+    child: Child,
+    messages: std::sync::mpsc::Receiver<String>,
+    said: String,
+}
+
+impl Watch {
+    fn start(command: &mut Command) -> Self {
+        let mut child = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let (sender, messages) = std::sync::mpsc::channel();
+        let lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        std::thread::spawn(move || {
+            lines.map_while(Result::ok).try_for_each(|line| sender.send(line))
+        });
+        Self { child, messages, said: String::new() }
+    }
+
+    /// Waits for a message with this in it.
+    fn wait_for(&mut self, word: &str) -> String {
+        let until = Instant::now() + Duration::from_secs(60);
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            let line = self.messages.recv_timeout(left);
+            let line = line.unwrap_or_else(|_| panic!("no {word:?} in\n{}", self.said));
+            self.said += &line;
+            self.said.push('\n');
+            if line.contains(word) {
+                return line;
+            }
+        }
+    }
+
+    /// Ends it in order; the rest of its messages.
+    fn end(mut self) -> String {
+        let pid = self.child.id().to_string();
+        assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+        let status = self.child.wait().unwrap();
+        self.said.extend(self.messages.iter().map(|line| line + "\n"));
+        assert!(status.success(), "{status}: {}", self.said);
+        std::mem::take(&mut self.said)
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn watch(port: &str, folder: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sockscope-watch"));
+    command.args(["watch", "--port", port, "-o"]).arg(folder).args(arguments);
+    command
+}
+
+/// Whether this process may record; if not, the test counts as skipped.
+fn may_record(test: &str) -> bool {
+    let folder = tempfile::tempdir().unwrap();
+    let output = watch("1", folder.path(), &["--duration", "100ms"]).output().unwrap();
+    if output.status.success() {
+        return true;
+    }
+    let reason = String::from_utf8_lossy(&output.stderr).into_owned();
+    let required = std::env::var("SOCKSCOPE_LIVE").is_ok_and(|wish| wish == "1");
+    assert!(!required, "{reason}");
+    // Of a test that passes libtest shows what is written past its capture.
+    let _ = writeln!(std::io::stderr(), "SKIPPED: {test}: {}", reason.trim_end());
+    false
+}
+
+/// Folders with this at the beginning of their names.
+fn bundles(folder: &Path, begins: &str) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let is_one = |path: &PathBuf| path.file_name().unwrap().to_str().unwrap().starts_with(begins);
+    entries.filter(is_one).collect()
+}
+
+fn analysis(bundle: &Bundle) -> Analysis {
+    let mut analyzer = Analyzer::new();
+    bundle.connections().iter().for_each(|one| analyzer.connection(one.clone()));
+    let mut records = bundle.records().unwrap();
+    while let Some(batch) = records.next_batch().unwrap() {
+        analyzer.push(batch);
+    }
+    analyzer.finish(TraceFacts::default())
+}
+
+#[test]
+fn root_a_stall_is_kept_once_with_the_time_before_it() {
+    let test = "root_a_stall_is_kept_once_with_the_time_before_it";
+    if !may_record(test) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let mut calls = Program::start(CALLS);
+    let port = calls.port();
+    let lines = folder.path().join("findings.jsonl");
+    let arguments = [
+        "--when",
+        "finding=nagle-delayed-ack > 100ms in 5s",
+        "--before",
+        "3s",
+        "--after",
+        "1s",
+        "--keep",
+        "20s",
+        "--exec",
+        "touch",
+        "--findings",
+        lines.to_str().unwrap(),
+    ];
+    let mut recorder = Watch::start(&mut watch(&port, folder.path(), &arguments));
+    recorder.wait_for("a trace is kept when finding=nagle-delayed-ack");
+    calls.begin();
+    let begins = recorder.wait_for("a trace is kept: ");
+    assert!(begins.contains("Nagle's algorithm held"), "{begins}");
+    recorder.wait_for("see it: sockscope report");
+    // The condition holds for some seconds more, and is one.
+    std::thread::sleep(Duration::from_secs(2));
+    let said = recorder.end();
+    assert!(said.contains("1 trace kept, 0 records missed"), "{said}");
+    assert!(!folder.path().join("segments").exists(), "{said}");
+    let kept = bundles(folder.path(), "kept-");
+    let [kept] = &kept[..] else { panic!("{kept:?}: {said}") };
+    let bundle = Bundle::open(kept).unwrap();
+    assert!(bundle.meta().complete && bundle.problems().is_empty(), "{:?}", bundle.problems());
+    assert!(bundle.meta().notes[0].starts_with("kept by sockscope watch: finding="));
+    let analysis = analysis(&bundle);
+    let connection = &analysis.connections[0];
+    let finding = connection.findings.iter().find(|it| it.id == FindingId::NagleDelayedAck);
+    let finding = finding.unwrap_or_else(|| panic!("{:?}", connection.findings));
+    // Calls from before the stalls are in it, and the residue is 0: the segments follow one another without a gap.
+    let before_ns = finding.times[0].0 - analysis.start_ns;
+    assert!(before_ns > 1_000_000_000, "{before_ns} ns before the first stall");
+    let residues = connection.flows.iter().flat_map(|flow| &flow.stages);
+    let residues: Vec<_> = residues.filter_map(|stage| stage.residue_bytes).collect();
+    assert!(residues.iter().all(|residue| *residue == 0), "{residues:?}");
+    let lines = fs::read_to_string(lines).unwrap();
+    let is_json = |line: &str| serde_json::from_str::<serde_json::Value>(line).is_ok();
+    assert!(lines.contains("\"finding\":\"nagle-delayed-ack\"") && lines.lines().all(is_json));
+}
+
+#[test]
+fn root_a_killed_recorder_leaves_its_recording_to_the_next() {
+    let test = "root_a_killed_recorder_leaves_its_recording_to_the_next";
+    if !may_record(test) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let mut calls = Program::start(CALLS);
+    let port = calls.port();
+    let mut recorder = Watch::start(&mut watch(&port, folder.path(), &["--keep", "10s"]));
+    recorder.wait_for("a trace is kept when");
+    calls.begin();
+    // Longer than a segment, a tenth of the time to keep.
+    std::thread::sleep(Duration::from_millis(2_500));
+    recorder.child.kill().unwrap();
+    recorder.child.wait().unwrap();
+    let mut next = Watch::start(&mut watch(&port, folder.path(), &["--keep", "10s"]));
+    let said = next.wait_for("was killed: its ");
+    next.wait_for("a trace is kept when");
+    next.end();
+    let earlier = bundles(folder.path(), "before-");
+    let [earlier] = &earlier[..] else { panic!("{earlier:?}: {said}") };
+    let bundle = Bundle::open(earlier).unwrap();
+    let analysis = analysis(&bundle);
+    assert!(analysis.duration_ns > 1_500_000_000, "{} ns: {said}", analysis.duration_ns);
+}
+
+#[test]
+fn root_metrics_are_served_and_the_last_seconds_kept_on_request() {
+    let test = "root_metrics_are_served_and_the_last_seconds_kept_on_request";
+    if !may_record(test) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let mut calls = Program::start(CALLS);
+    let port = calls.port();
+    let arguments = ["--listen", "127.0.0.1:0", "--when", "lost > 1h in 2h", "--after", "500ms"];
+    let wrong = watch(&port, folder.path(), &arguments).output().unwrap();
+    assert!(String::from_utf8_lossy(&wrong.stderr).contains("\"1h\" is no time"), "{wrong:?}");
+    let arguments = ["--listen", "127.0.0.1:0", "--when", "lost > 60m in 90m", "--after", "500ms"];
+    let mut recorder = Watch::start(&mut watch(&port, folder.path(), &arguments));
+    let line = recorder.wait_for("metrics are at");
+    let address = line.split("http://").nth(1).unwrap().trim_end_matches("/metrics").to_owned();
+    calls.begin();
+    std::thread::sleep(Duration::from_secs(4));
+    let ask = |request: &str| {
+        let mut stream = TcpStream::connect(&address).unwrap();
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    };
+    let end = "Host: x\r\nConnection: close\r\n\r\n";
+    let metrics = ask(&format!("GET /metrics HTTP/1.1\r\n{end}"));
+    let is_value = |line: &&str| line.starts_with("sockscope_ledger_seconds_total{");
+    let ledger: Vec<&str> = metrics.lines().filter(is_value).collect();
+    assert!(ledger.iter().any(|line| line.contains("send_queue.nagle")), "{metrics}");
+    assert!(metrics.trim_end().ends_with("# EOF"), "{metrics}");
+    let refused = ask(&format!("POST /keep HTTP/1.1\r\nOrigin: http://evil.example\r\n{end}"));
+    assert!(refused.starts_with("HTTP/1.1 403"), "{refused}");
+    let taken = ask(&format!("POST /keep HTTP/1.1\r\nContent-Length: 0\r\n{end}"));
+    assert!(taken.starts_with("HTTP/1.1 202"), "{taken}");
+    recorder.wait_for("it was asked for");
+    recorder.wait_for("see it: sockscope report");
+    let pid = recorder.child.id().to_string();
+    assert!(Command::new("kill").args(["-USR1", &pid]).status().unwrap().success());
+    recorder.wait_for("it was asked for");
+    let said = recorder.end();
+    assert!(said.contains("2 traces kept"), "{said}");
+}
+
+#[test]
+fn root_a_full_disk_costs_the_oldest_and_the_recorder_goes_on() {
+    let test = "root_a_full_disk_costs_the_oldest_and_the_recorder_goes_on";
+    if !may_record(test) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let mut bulk = Program::start(BULK);
+    let port = bulk.port();
+    // A disk of 24 MB in a mount namespace of the recorder's own, less than the 64 MB of a segment and of --max-disk.
+    let recorder = watch(&port, folder.path(), &["--keep", "10s", "--max-disk", "1G"]);
+    let words = std::iter::once(recorder.get_program()).chain(recorder.get_args());
+    let mut command = Command::new("unshare");
+    let script =
+        format!("mount -t tmpfs -o size=24m none {} && exec \"$@\"", folder.path().display());
+    command.args(["--mount", "sh", "-c", &script, "sh"]).args(words);
+    let mut recorder = Watch::start(&mut command);
+    recorder.wait_for("a trace is kept when");
+    bulk.begin();
+    recorder.wait_for("the recording has a gap from now on");
+    std::thread::sleep(Duration::from_secs(2));
+    drop(bulk);
+    let said = recorder.end();
+    assert!(said.contains("the disk had no room for"), "{said}");
+}
