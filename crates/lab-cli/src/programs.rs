@@ -11,7 +11,7 @@ use sockscope_program::failure::Failure;
 use sockscope_program::signals::StopSignals;
 
 /// Time that a server has until it takes connections or datagrams.
-const SERVER_START: Duration = Duration::from_secs(5);
+const SERVER_START: Duration = Duration::from_secs(10);
 /// Time that a server has to end by itself after SIGTERM.
 const SERVER_END: Duration = Duration::from_secs(2);
 /// Between two looks whether a command has ended.

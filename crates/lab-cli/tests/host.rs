@@ -143,10 +143,12 @@ fn assert_right(personality: &str, output: &Output) {
     let done = complained.lines().find(|line| line.starts_with("exchanges")).unwrap_or_default();
     let done: String = done.chars().filter(char::is_ascii_digit).collect();
     assert_eq!(done, all.to_string(), "{personality}: {complained}");
-    // A SYN within the window of an open connection counts as an error too (RFC 5961 §4).
+    // A SYN within the window of an open connection counts as an error too (RFC 5961 §4), as a copy of a SYN-ACK that
+    // is late. One that arrives while the connection opens or closes counts as a SYN alone.
     let [errors, sums, syns] = ["Tcp: InErrs", "Tcp: InCsumErrors", "TcpExt: TCPSYNChallenge"]
         .map(|name| counter(&said, name).unwrap_or_else(|| panic!("{name}: {said}")));
-    assert_eq!((errors - syns, sums), (0, 0), "{personality}: {errors} errors, {syns} SYNs");
+    assert!(errors <= syns, "{personality}: {errors} errors, {syns} SYNs");
+    assert_eq!(sums, 0, "{personality}");
 }
 
 /// In the form of /proc/net/snmp: a line of names, and a line of their values.
