@@ -101,8 +101,9 @@ fn both_charts(mut model: Chart, mut kernel: Chart) -> Chart {
         }
     }
     let of_kernel = kernel.notes.iter().filter(|note| !model.notes.contains(note));
-    let of_kernel: Vec<_> = of_kernel.map(|note| format!("below: {note}")).collect();
-    let notes = [model.notes.clone(), of_kernel].concat();
+    let of_kernel = of_kernel.map(String::as_str).collect::<Vec<_>>().join("; ");
+    let mut notes = model.notes.clone();
+    notes.extend((!of_kernel.is_empty()).then(|| format!("below: {of_kernel}")));
     let titled = |chart: Chart, on: &str| {
         let panels = chart.panels.into_iter().map(|mut panel| {
             panel.title = title(on, &panel.title);
@@ -407,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_without_a_name_is_of_the_kernel_where_there_are_several() {
+    fn a_line_without_a_name_has_that_of_its_half_where_there_are_several() {
         let named = |names: &[&str]| {
             let mut chart = chart(&comparison().charts().unwrap()[0].1).clone();
             chart.panels.truncate(1);
@@ -421,6 +422,11 @@ mod tests {
             both_charts(named(model), named(&[""])).panels[1].series[0].name.clone()
         };
         assert_eq!((name(&["a", "b"]).as_str(), name(&[""]).as_str()), ("this kernel", ""));
+        let mut kernel = named(&["VMTP", "TCP"]);
+        kernel.notes.extend(["a wire each".to_owned(), "short runs".to_owned()]);
+        let both = both_charts(named(&[""]), kernel);
+        assert_eq!(both.panels[0].series[0].name, "model");
+        assert_eq!(both.notes.last().unwrap(), "below: a wire each; short runs");
     }
 
     #[test]
