@@ -6,6 +6,7 @@ use crate::curve::Curve;
 use crate::drop_gap::{DropGap, DropGaps, never_back, with_returns};
 use crate::drops;
 use crate::kernel_socket;
+use crate::packets;
 use crate::queue::{Queue, QueueLists, each_residence, residences};
 use crate::ranges::{self, Range};
 use crate::record_loss::explain_holes;
@@ -180,6 +181,10 @@ impl FlowCurves {
 /// were seen beyond it either, so that none can have passed.
 fn observed(store: &ConnectionStore, direction: Direction, curves: &[Curve; 8]) -> [bool; 8] {
     let last_seen = curves.iter().rposition(|curve| !curve.is_empty());
+    // Captures of both hosts have both ends of the wire, and no socket.
+    if last_seen.is_some() && packets::are_alone(store) {
+        return curves.each_ref().map(|curve| !curve.is_empty());
+    }
     let is_unwritten = curves[Point::SendEnqueue.index()].is_empty() && last_seen.is_some();
     // A socket that the kernel uses itself is written to and read elsewhere. A peer on this host is of
     // its kind.

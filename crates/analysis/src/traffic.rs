@@ -4,6 +4,7 @@ use sockscope_record::{Direction, Kind, Point, marks};
 
 use crate::curve::Curve;
 use crate::flow_curves::FlowCurves;
+use crate::packets::retransmissions;
 use crate::ranges::{self, Range};
 use crate::record_loss_times::Losses;
 use crate::{AtLeast, BurstSummary, ConnectionStore, Distribution, FlowStore, Passage};
@@ -34,8 +35,7 @@ pub(crate) fn segments(flow: &FlowStore) -> impl Iterator<Item = &Passage> {
 /// saw any.
 pub(crate) fn retransmitted_bytes(flow: &FlowStore, curves: &FlowCurves) -> u64 {
     let taken = curves.at(Point::SendDequeue);
-    let events = flow.events_of(Kind::Retransmit);
-    let said: u64 = events.map(|event| u64::from(event.len)).sum();
+    let said: u64 = retransmissions(flow).map(|event| u64::from(event.len)).sum();
     if curves.is_uncertain {
         // Behind the loss first transmissions may look like repetitions.
         return said;

@@ -44,6 +44,7 @@ mod nagle_delayed_ack;
 mod network_queue;
 mod no_window_scaling;
 mod pacing_limited;
+mod packets;
 mod phrasing;
 mod reads;
 mod receive_window_limited;
@@ -104,7 +105,7 @@ pub(crate) fn find(view: &ConnectionView<'_>) -> (Vec<Finding>, Vec<Delay>) {
     findings.extend(of_opening);
     findings
         .extend([connection_refused::find(view), reset_unread::find(view)].into_iter().flatten());
-    findings.extend(stop_and_wait::find(view));
+    findings.extend(stop_and_wait::find(view).or_else(|| packets::stop_and_wait(view)));
     findings.extend(unanswered::find(view));
     findings.extend(ack_storm::find(view));
     by_cost(&mut findings);
@@ -226,6 +227,7 @@ fn of_flow(
         .chain(network)
         .chain(blackhole)
         .chain(clipped)
+        .chain(packets::of_flow(facts))
         .collect()
 }
 

@@ -12,7 +12,9 @@ use super::duplicates::Duplicates;
 use super::intervals::{Interval, Intervals};
 use super::resent_segment::{Content, Resent, TOLD_NS_MAX};
 use crate::drops;
+use crate::packets::{are_alone, retransmissions};
 use crate::send_queue::SegmentSizes;
+use crate::traffic::segments_point;
 use crate::transmission::{
     LOOK_BACK_PASSES_MAX, ON_THE_WAY, TIMER_NS_MIN, is_like, last_like, told_point,
 };
@@ -24,8 +26,8 @@ pub(super) fn resent(view: &FlowView<'_>) -> Vec<Resent> {
     if !flow.events.has(&[Kind::Retransmit]) {
         return Vec::new();
     }
-    let events = flow.events_of(Kind::Retransmit);
-    let retransmissions = events.filter_map(|event| Some((event, event.retransmission()?)));
+    let retransmissions =
+        retransmissions(flow).filter_map(|event| Some((event, event.retransmission()?)));
     let reverse_losses: Vec<_> = drops::of_segments(view.reverse(), view.drop_reasons).collect();
     let seen = Seen::new(view);
     let sizes = SegmentSizes::of(flow);
@@ -122,7 +124,10 @@ fn data(
 ) -> Resent {
     let Record { at_ns, offset, len, .. } = *event;
     let flow = view.flow();
-    let first_sent = seen.last_before(Point::SendDequeue, offset, at_ns);
+    // Of a capture the packets themselves show when they were sent.
+    let sent = segments_point(flow).filter(|_| are_alone(view.store));
+    let sent = sent.unwrap_or(Point::SendDequeue);
+    let first_sent = seen.last_before(sent, offset, at_ns);
     let before_ns = first_sent.map(|pass| pass.at_ns);
     // Bytes of the retransmission itself do not count as the original. Bytes arrive in order: with the last
     // one all have arrived.

@@ -15,8 +15,9 @@ use super::phrasing;
 use super::resent_segment::{Content, Resent};
 use super::tally::Tally;
 use crate::drops;
+use crate::traffic::segments_point;
 use crate::transmission::seen_before;
-use crate::{Finding, FindingId};
+use crate::{Finding, FindingId, packets};
 
 /// A few needless ones are the cost of reordering and tail probes on any path.
 const SPURIOUS_MIN: usize = 10;
@@ -47,7 +48,8 @@ pub(super) fn find(
     }
     let spurious: Vec<_> =
         rest.into_iter().filter(|one| one.class == RetransmitClass::Spurious).collect();
-    let segments = facts.view.flow().at(Point::SendDequeue).len();
+    let flow = facts.view.flow();
+    let segments = segments_point(flow).map_or(0, |point| flow.at(point).len());
     let is_many = spurious.len() >= SPURIOUS_MIN
         && spurious.len() * SPURIOUS_SHARE_DIVISOR >= segments
         && !is_queue_limited;
@@ -141,6 +143,9 @@ fn cure(facts: &FlowFacts<'_>, needed: &[Resent]) -> (Side, String) {
     }
     if seen(Point::InterfaceEnqueue) {
         return queue_cure(facts);
+    }
+    if packets::are_alone(facts.view.store) {
+        return path_cure(facts, facts.sender());
     }
     if seen(Point::InputEnqueue) || seen(Point::InputDequeue) {
         let fix = match most_frequent_reason(facts) {

@@ -11,16 +11,16 @@ use super::phrasing::{self, Notes};
 use crate::{ConnectionView, Finding, FindingId};
 
 /// Fewer exchanges are a handshake, not a way of working.
-const EXCHANGES_MIN: u64 = 20;
+pub(super) const EXCHANGES_MIN: u64 = 20;
 
 /// Below this a round trip is CPU work and wake-ups (loopback, one rack), not distance.
 pub(super) const PATH_RTT_NS_MIN: u64 = 1_000_000;
 
 /// The latency is at least half of the median exchange.
-const EXCHANGE_RTTS_MAX: u64 = 2;
+pub(super) const EXCHANGE_RTTS_MAX: u64 = 2;
 
 /// Exchanges fill at least half of the connection's time; else the program had nothing to ask.
-const BUSY_DIVISOR: f64 = 2.0;
+pub(super) const BUSY_DIVISOR: f64 = 2.0;
 
 pub(super) fn find(view: &ConnectionView<'_>) -> Option<Finding> {
     let exchanges = view.exchanges?;

@@ -134,13 +134,16 @@ impl Stream {
             let plain = Record { at_ns, flow, ..Record::default() };
             out.push(plain.with_announced_segment_bytes(u32::from(announced)));
         }
+        // The sender's host alone shows each packet that is sent again.
+        let is_at_sender = place.kind == Kind::InterfaceDequeue && place.marks == 0;
+        let marks = if is_at_sender { 0 } else { marks::DERIVED };
         let again = match seen {
             _ if was_opened => Some((0, RetransmitClass::Handshake)),
             Seen::Again { class } => Some((len, class)),
             Seen::New | Seen::Reordered | Seen::KeepAlive => None,
         };
         if let Some((len, class)) = again {
-            let plain = Record { at_ns, flow, offset, len, ..Record::default() };
+            let plain = Record { at_ns, flow, offset, len, marks, ..Record::default() };
             out.push(plain.with_retransmission(Retransmission { class, duplicates: 0 }));
         }
         if let Some(acknowledged) = acknowledged {
@@ -150,10 +153,12 @@ impl Stream {
                 reverse.acknowledge(acknowledged, is_bare.then_some(segment.window), &options);
             if twice {
                 // The acknowledged flow's sender learns that a segment arrived twice (RFC 2883).
+                let is_at_sender = place.kind == Kind::InputEnqueue;
                 let plain = Record {
                     at_ns,
                     flow: flow.reverse(),
                     offset: acknowledged,
+                    marks: if is_at_sender { 0 } else { marks::DERIVED },
                     ..Record::default()
                 };
                 let spurious = Retransmission { class: RetransmitClass::Spurious, duplicates: 1 };

@@ -185,7 +185,9 @@ fn notes(analysis: &ConnectionAnalysis, is_capture: bool, is_cut: bool) -> Vec<&
     }
     let was_established = connection.preexisting && connection.protocol == Protocol::Tcp;
     let mut notes = Vec::new();
-    if is_capture {
+    if is_capture && connection.both_ends_here {
+        notes.push("captures at both hosts: what was in sockets and programs is unknown");
+    } else if is_capture {
         notes.push("a capture at one place: what was before it and behind it is unknown");
     } else if connection.is_to_itself() {
         notes.push(

@@ -671,8 +671,8 @@ fn without_traffic(report: &Report<'_>) -> &'static str {
         };
     }
     if facts.source == "pcap" {
-        return "nothing can be said of who waited: a capture has packets at one place, and not when \
-                programs wrote and read. Record on the host of either program (sockscope record).";
+        return "nothing can be said of who waited: a capture has packets alone. The send and receive queues \
+                are not known, nor when programs wrote and read. Record on the host of either program (sockscope record).";
     }
     if report.connections().flat_map(|connection| report.flows(connection)).any(has_data) {
         return "nothing can be said: where the bytes were is unknown.";
