@@ -108,7 +108,7 @@ fn analyze_flow(
         segments: segments(store, flow),
         retransmitted_bytes: traffic::retransmitted_bytes(flow, &curves),
         throughput_bytes_per_s: traffic::throughput(&curves),
-        stages: stages::stages(store, &curves, end_ns),
+        stages: stages::stages(store, direction, &curves, end_ns),
         dropped_byte_delay_ns: stages::drop_gap_mean(&curves),
         ledger: ledger::sum(&timeline),
         acks: acks::summarize(store, direction, &curves, losses),

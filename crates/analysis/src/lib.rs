@@ -4,6 +4,7 @@
 //! time, and the descriptions of its connections. The output is one [`Analysis`]. Nothing here reads a
 //! clock, a file or a socket, or depends on the source of the records: a kernel, the model or a capture.
 
+mod ack_bounds;
 mod acks;
 mod analyzer;
 mod assembly;

@@ -241,6 +241,9 @@ pub struct StageAnalysis {
     /// Time from entering to leaving, of each run of bytes that did both, weighted by run; `None`
     /// when no byte was seen to do both.
     pub delay_ns: Option<Distribution>,
+    /// Of a capture, the most that it can be: from the passage of each run of bytes to its acknowledgment, at the place
+    /// of the capture. `None` where it was measured, and where no acknowledgment bounds it.
+    pub delay_at_most_ns: Option<Distribution>,
     /// Mean of the same time, nanoseconds, of the bytes that were seen at points 1 and 8, each weighing
     /// the same; `None` without such bytes. Where these bytes were seen at every point, those of the
     /// seven stages and [`FlowAnalysis::dropped_byte_delay_ns`] add up to that of the total.

@@ -2,8 +2,9 @@
 
 use std::borrow::Cow;
 
-use sockscope_record::{Protocol, Stage};
+use sockscope_record::{Direction, Protocol, Stage};
 
+use crate::ack_bounds;
 use crate::flow_curves::FlowCurves;
 use crate::queue::{Queue, QueueLists, Residence};
 use crate::ranges::{self, Range, are_in_order, from, intersection, minus, total};
@@ -12,9 +13,11 @@ use crate::{ConnectionStore, Distribution, LengthSummary, QueueStep, StageAnalys
 /// All stages in the order of [`Stage::ALL`]; `end_ns` is the connection's last record.
 pub(crate) fn stages(
     store: &ConnectionStore,
+    direction: Direction,
     curves: &FlowCurves,
     end_ns: u64,
 ) -> Vec<StageAnalysis> {
+    let at_most_ns = ack_bounds::at_most_ns(store, direction, curves);
     let beyond = curves.seen_beyond();
     let whole_way = curves.whole_way();
     let is_over = is_closed_and_read(store, curves);
@@ -23,7 +26,8 @@ pub(crate) fn stages(
         .into_iter()
         .map(|stage| {
             let beyond = (!is_over).then_some(beyond[stage.leave().index()].as_slice());
-            analyze(curves, stage, beyond, &whole_way, end_ns, &mut lists)
+            let analysis = analyze(curves, stage, beyond, &whole_way, end_ns, &mut lists);
+            StageAnalysis { delay_at_most_ns: at_most_ns[stage as usize], ..analysis }
         })
         .collect()
 }
@@ -66,6 +70,7 @@ fn analyze(
         return StageAnalysis {
             stage,
             delay_ns,
+            delay_at_most_ns: None,
             byte_delay_ns,
             length_bytes: None,
             residue_bytes: None,
@@ -78,6 +83,7 @@ fn analyze(
     let analysis = StageAnalysis {
         stage,
         delay_ns,
+        delay_at_most_ns: None,
         byte_delay_ns,
         length_bytes: summarize(&queue, end_ns),
         residue_bytes: (!is_touched_by_loss(curves, stage)).then_some(residue),

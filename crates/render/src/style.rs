@@ -45,6 +45,8 @@ pub struct Glyphs {
     pub rule: char,
     /// Before and behind a figure that is a lower bound.
     pub at_least: [&'static str; 2],
+    /// Before a figure that is an upper bound.
+    pub at_most: &'static str,
     /// Line of the path where bytes wait in a queue, where code runs, and on the wire.
     pub path: [char; 3],
     /// The two ends of a bar.
@@ -61,6 +63,7 @@ impl Style {
                 arrow_right: "->",
                 rule: '-',
                 at_least: ["", "+"],
+                at_most: "<=",
                 path: ['=', '-', '.'],
                 bar: ('[', ']'),
                 times: 'x',
@@ -69,6 +72,7 @@ impl Style {
                 arrow_right: "→",
                 rule: '─',
                 at_least: ["≥", ""],
+                at_most: "≤",
                 path: ['━', '─', '┄'],
                 bar: ('▕', '▏'),
                 times: '×',

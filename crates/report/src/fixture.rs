@@ -310,6 +310,7 @@ fn flow(id: FlowId, bytes: u64, segments: u64, medians_ns: [u64; 7]) -> FlowAnal
     let stage = |(stage, delay_ns)| StageAnalysis {
         stage,
         delay_ns: Some(spread(delay_ns)),
+        delay_at_most_ns: None,
         byte_delay_ns: Some(delay_ns as f64 * 1.02),
         length_bytes: Some(LengthSummary { mean: delay_ns as f64 / 2e5, max: 400 }),
         residue_bytes: Some(0),
@@ -347,6 +348,7 @@ fn blank_flow(id: FlowId) -> FlowAnalysis {
     let stages = Stage::ALL.into_iter().map(|stage| StageAnalysis {
         stage,
         delay_ns: None,
+        delay_at_most_ns: None,
         byte_delay_ns: None,
         length_bytes: None,
         residue_bytes: None,

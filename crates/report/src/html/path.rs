@@ -1,7 +1,7 @@
 //! The path of a flow from `write()` to `read()` as a picture with its numbers: a table, so that it can be read aloud.
 
 use maud::{Markup, html};
-use sockscope_analysis::{FlowAnalysis, StageAnalysis};
+use sockscope_analysis::{Distribution, FlowAnalysis, StageAnalysis};
 use sockscope_record::Stage;
 use sockscope_render::number::{rounded, size, time};
 use sockscope_render::style::Charset;
@@ -13,8 +13,8 @@ type Cell = fn(&StageAnalysis) -> String;
 
 /// Rows below the path.
 const ROWS: [(&str, Cell); 5] = [
-    ("delay, median", |stage| stage.delay_ns.map_or(unknown(), |delay| nanoseconds(delay.p50))),
-    ("delay, p99", |stage| stage.delay_ns.map_or(unknown(), |delay| nanoseconds(delay.p99))),
+    ("delay, median", |stage| delay(stage, |times| times.p50)),
+    ("delay, p99", |stage| delay(stage, |times| times.p99)),
     ("mean length", |stage| {
         let mean = stage.length_bytes.map(|length| length.mean);
         match mean.and_then(rounded) {
@@ -35,6 +35,13 @@ const ROWS: [(&str, Cell); 5] = [
 
 fn unknown() -> String {
     "?".to_owned()
+}
+
+/// A time of a stage's delays, or its upper bound where acknowledgments alone limit it.
+fn delay(stage: &StageAnalysis, of: fn(&Distribution) -> u64) -> String {
+    let measured = stage.delay_ns.map(|times| nanoseconds(of(&times)));
+    let at_most = || Some(format!("≤{}", nanoseconds(of(&stage.delay_at_most_ns?))));
+    measured.or_else(at_most).unwrap_or_else(unknown)
 }
 
 fn nanoseconds(ns: u64) -> String {

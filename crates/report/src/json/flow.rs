@@ -131,6 +131,8 @@ impl Serialize for StagesView<'_> {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(super) struct StageView {
     delay_ns: Option<TimesView>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    delay_at_most_ns: Option<TimesView>,
     byte_delay_ns: Option<u64>,
     length_bytes: Option<LengthView>,
     residue_bytes: Option<i64>,
@@ -151,6 +153,7 @@ impl StageView {
         let length = stage.length_bytes;
         Self {
             delay_ns: stage.delay_ns.as_ref().map(TimesView::new),
+            delay_at_most_ns: stage.delay_at_most_ns.as_ref().map(TimesView::new),
             byte_delay_ns: stage.byte_delay_ns.and_then(rounded),
             length_bytes: length.map(|it| LengthView {
                 mean: number(it.mean),

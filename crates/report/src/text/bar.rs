@@ -246,6 +246,7 @@ mod tests {
         let stage = |(stage, byte_delay_ns)| StageAnalysis {
             stage,
             delay_ns: None,
+            delay_at_most_ns: None,
             byte_delay_ns,
             length_bytes: None,
             residue_bytes: None,

@@ -5,12 +5,12 @@
 //! ```
 //!
 //! The digits are the eight points; between them lie the stages, queues drawn heavy, code thin,
-//! the wire dotted. Below: delay (median and 99th percentile), length over time in bytes, residue;
-//! where there are any, bytes still there when the trace ended and intervals of unknown length.
+//! the wire dotted. Below: delay (median and 99th percentile; of a capture its upper bound by acknowledgments),
+//! length over time in bytes, residue; where there are any, bytes still there when the trace ended and intervals of unknown length.
 
 use std::io;
 
-use sockscope_analysis::{FlowAnalysis, StageAnalysis};
+use sockscope_analysis::{Distribution, FlowAnalysis, StageAnalysis};
 use sockscope_record::Stage;
 use sockscope_render::number::{count, rounded, size};
 use sockscope_render::style::Tone;
@@ -39,8 +39,8 @@ type CellText = fn(&StageAnalysis, &Page<'_>) -> String;
 
 /// Rows below the line, top to bottom.
 const ROWS: [(&str, CellText); 5] = [
-    ("p50", |stage, page| stage.delay_ns.map_or(unknown(), |delay| page.time(delay.p50))),
-    ("p99", |stage, page| stage.delay_ns.map_or(unknown(), |delay| page.time(delay.p99))),
+    ("p50", |stage, page| delay(stage, page, |times| times.p50)),
+    ("p99", |stage, page| delay(stage, page, |times| times.p99)),
     ("mean len", |stage, _| length_mean(stage)),
     ("max len", length_max),
     ("residue", |stage, _| stage.residue_bytes.map_or(unknown(), signed_size)),
@@ -79,6 +79,15 @@ fn write_row(
     });
     let line = page.style.paint(&row(label, &cells), tone);
     page.line(&line)
+}
+
+/// A time of a stage's delays, or its upper bound where acknowledgments alone limit it.
+fn delay(stage: &StageAnalysis, page: &Page<'_>, of: fn(&Distribution) -> u64) -> String {
+    let at_most = |times: Distribution| {
+        format!("{}{}", page.style.glyphs().at_most, page.time(of(&times)).replace(' ', ""))
+    };
+    let measured = stage.delay_ns.map(|times| page.time(of(&times)));
+    measured.or_else(|| stage.delay_at_most_ns.map(at_most)).unwrap_or_else(unknown)
 }
 
 /// The largest length that is known: where some lengths are not, one of these may have been larger.
