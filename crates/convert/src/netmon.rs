@@ -13,7 +13,7 @@
 //!
 //! On a gateway, as in the sample, a packet passes 5 and 6 before 3 and 4. `ipOut…` lies between 6
 //! and 3 and has no point. Payload is the IP length less 40 bytes for TCP and 28 for UDP, headers
-//! without options being supposed; positions are the running count of it.
+//! without options being supposed; positions are the running count of it. The value of the queue is kept.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -54,6 +54,7 @@ struct Event<'a> {
     at_ns: u64,
     /// `None` for probes of no point.
     point: Option<Kind>,
+    queue_value: i64,
     packet: Option<Packet>,
 }
 
@@ -79,10 +80,10 @@ impl<'a> Event<'a> {
         let is_time = |word: &&str| word.contains(':');
         let time = words.by_ref().take(2).find(is_time)?;
         let (probe, queue) = words.next()?.split_once('>')?;
-        queue.parse::<i64>().ok()?;
+        let queue_value = queue.parse().ok()?;
         let rest: Vec<_> = words.collect();
         let packet = if probe.starts_with("ip") { Some(packet(&rest, names)?) } else { None };
-        Some(Self { tag, at_ns: clock.read(time)?, point: point(probe), packet })
+        Some(Self { tag, at_ns: clock.read(time)?, point: point(probe), queue_value, packet })
     }
 }
 
@@ -119,7 +120,8 @@ struct Reader {
     clock: Clock,
     names: Names,
     places: BTreeMap<String, Place>,
-    waiting: BTreeMap<String, Vec<(u64, Kind)>>,
+    /// By tag: time, point and value of the queue.
+    waiting: BTreeMap<String, Vec<(u64, Kind, i64)>>,
     ends: BTreeMap<FlowId, u64>,
     last_ns: u64,
     left_out: bool,
@@ -140,9 +142,10 @@ impl Reader {
         }
         let Some(kind) = event.point else { return };
         match self.places.get(event.tag) {
-            Some(&place) => self.record(event.at_ns, kind, place),
+            Some(&place) => self.record((event.at_ns, kind, event.queue_value), place),
             None if self.waiting.len() < WAITING_MAX => {
-                self.waiting.entry(event.tag.to_owned()).or_default().push((event.at_ns, kind));
+                let waiting = self.waiting.entry(event.tag.to_owned()).or_default();
+                waiting.push((event.at_ns, kind, event.queue_value));
             }
             None => self.capture.missed(event.at_ns, event.at_ns, 1),
         }
@@ -154,22 +157,16 @@ impl Reader {
         let place = Place { flow, offset: *end, len: packet.payload_bytes };
         *end += u64::from(place.len);
         self.places.insert(tag.to_owned(), place);
-        for (at_ns, kind) in self.waiting.remove(tag).unwrap_or_default() {
-            self.record(at_ns, kind, place);
+        for passed in self.waiting.remove(tag).unwrap_or_default() {
+            self.record(passed, place);
         }
     }
 
-    fn record(&mut self, at_ns: u64, kind: Kind, Place { flow, offset, len }: Place) {
+    fn record(&mut self, passed: (u64, Kind, i64), Place { flow, offset, len }: Place) {
+        let (at_ns, kind, queue_value) = passed;
         let marks = marks::DERIVED;
-        self.capture.records.push(Record {
-            at_ns,
-            kind,
-            flow,
-            offset,
-            len,
-            marks,
-            ..Record::default()
-        });
+        let record = Record { at_ns, kind, flow, offset, len, marks, ..Record::default() };
+        self.capture.records.push(record.with_queue_value(queue_value));
     }
 
     fn finish(mut self) -> Capture {
@@ -199,10 +196,19 @@ mod tests {
         assert_eq!(capture.problems, []);
         let line = |record: &Record| {
             let ms = record.at_ns / 1_000_000 % 60_000;
-            format!("{ms} {} {}", record.kind as u8, record.len)
+            let queue =
+                record.queue_value().map_or(String::new(), |value| format!(" queue {value}"));
+            format!("{ms} {} {}{queue}", record.kind as u8, record.len)
         };
         let lines: Vec<_> = capture.records.iter().map(line).collect();
-        assert_eq!(lines, ["35570 5 1", "35570 6 1", "35580 3 1", "36760 31 0", "36760 4 1"]);
+        let expected = [
+            "35570 5 1 queue 0",
+            "35570 6 1 queue 0",
+            "35580 3 1 queue 1",
+            "36760 31 0",
+            "36760 4 1 queue 2",
+        ];
+        assert_eq!(lines, expected);
         assert_eq!(capture.connections[0].server.to_string(), "10.0.0.78:9");
     }
 

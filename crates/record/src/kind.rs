@@ -128,7 +128,8 @@ pub enum Kind {
     SendDequeue = 2,
     /// Point 3. `detail`: the acknowledgment carried, a position in the *reverse* flow (valid when
     /// `tcp_flags` has ACK). `extra`: window offered, in bytes after scaling. For UDP `detail` is
-    /// the datagram's number in the flow, from 0. A pure ACK has `len` 0.
+    /// the datagram's number in the flow, from 0. A pure ACK has `len` 0. `code`: 0, or of a monitor that
+    /// reports it the queue's value and 1.
     InterfaceEnqueue = 3,
     /// Point 4. Other fields as at point 3.
     InterfaceDequeue = 4,

@@ -236,6 +236,18 @@ impl Record {
         self.with_words(self.kind, (number, 0, 0))
     }
 
+    /// Points 3 to 6, of a monitor that reports it: the queue's value when the packet passed.
+    pub fn queue_value(&self) -> Option<u8> {
+        (self.is_packet() && self.code > 0).then(|| self.code - 1)
+    }
+
+    /// With the value of the queue at points 3 to 6: 254 for that or more, and none below 0.
+    #[must_use]
+    pub fn with_queue_value(self, value: i64) -> Self {
+        let code = u8::try_from(value.min(254)).map_or(0, |value| value + 1);
+        Self { code, ..self }
+    }
+
     /// Point 8: the scheduler's times of the reader.
     #[inline]
     pub fn reader_times(&self) -> Option<ReaderTimes> {
@@ -558,6 +570,18 @@ mod tests {
                 ..Record::default()
             }
         })
+    }
+
+    #[test]
+    fn the_value_of_a_queue_is_kept_as_far_as_it_fits() {
+        let values = [-1, 0, 2, 254, 9000];
+        let kept = |kind| {
+            let record = Record { kind, ..Record::default() };
+            values.map(|value| record.with_queue_value(value).queue_value())
+        };
+        let expected = [None, Some(0), Some(2), Some(254), Some(254)];
+        assert_eq!(kept(Kind::InterfaceEnqueue), expected);
+        assert_eq!(kept(Kind::ReceiveEnqueue), [None; 5]);
     }
 
     /// The accessors that have a value for `record`.

@@ -53,6 +53,9 @@ fn write_hold(event: &Record, text: &mut String) -> Result {
 
 /// Flags as tcpdump(8) prints them, acknowledgment and window; a datagram has its number.
 fn write_segment(event: &Record, text: &mut String) -> Result {
+    if let Some(value) = event.queue_value() {
+        write!(text, "queue {value} ")?;
+    }
     if let Some(number) = event.datagram_number() {
         return write!(text, "datagram {number} ");
     }
