@@ -7,7 +7,9 @@
 use std::collections::BTreeSet;
 use std::slice::Iter;
 
-use sockscope_analysis::{ConnectionStore, DroppedPacket, FlowStore, Passage, dropped_packets};
+use sockscope_analysis::{
+    ConnectionStore, DroppedPacket, FlowStore, Passage, dropped_packets, packets_are_alone,
+};
 use sockscope_record::{Connection, Direction, Kind, Point, Protocol, Side, marks, tcp_flags};
 use sockscope_render::number::count;
 use sockscope_render::units::grouped;
@@ -189,12 +191,14 @@ fn departures<'a>(scene: &Scene<'a>) -> impl Iterator<Item = Departure<'a>> {
     })
 }
 
-/// The longest gap between `departures` while written bytes were not yet read; `None` when no gap is prominent.
+/// The longest gap between `departures` while bytes were pending; `None` when no gap is prominent.
 fn longest_gap<'a>(
     scene: &Scene<'_>,
     departures: impl Iterator<Item = Departure<'a>>,
 ) -> Option<Gap> {
-    let mut pending: Vec<_> = scene.stores().flat_map(|it| &it.flows).map(Pending::new).collect();
+    let directions = [Direction::FromClient, Direction::FromServer];
+    let of_store = |store| directions.map(|direction| Pending::new(store, direction));
+    let mut pending: Vec<_> = scene.stores().flat_map(of_store).collect();
     let mut longest: Option<Gap> = None;
     let (mut first_ns, mut before_ns, mut count) = (None, None, 0);
     for Departure { pass, .. } in departures {
@@ -215,19 +219,28 @@ fn longest_gap<'a>(
     longest.filter(|gap| gap.ns as f64 > LONG_GAP_RATIO * mean_ns)
 }
 
-/// Whether a flow has bytes written and not yet read, at times that rise.
+/// Whether a flow has bytes written and not yet read, at times that rise. Of a capture: sent and not yet acknowledged.
 struct Pending<'a> {
     written: std::iter::Peekable<Iter<'a, Passage>>,
     read: std::iter::Peekable<Iter<'a, Passage>>,
+    /// The position that is reached with a passage of `read`.
+    read_until: fn(&Passage) -> u64,
     written_end: u64,
     read_end: u64,
 }
 
 impl<'a> Pending<'a> {
-    fn new(flow: &'a FlowStore) -> Self {
+    fn new(store: &'a ConnectionStore, direction: Direction) -> Self {
+        let flow = store.flow(direction);
+        let (written, read, read_until): (_, _, fn(&Passage) -> u64) =
+            match packets_are_alone(store) {
+                true => (leaving(flow), leaving(store.reverse(direction)), Passage::acknowledged),
+                false => (flow.at(Point::SendEnqueue), flow.at(Point::ReceiveDequeue), end_of),
+            };
         Self {
-            written: flow.at(Point::SendEnqueue).iter().peekable(),
-            read: flow.at(Point::ReceiveDequeue).iter().peekable(),
+            written: written.iter().peekable(),
+            read: read.iter().peekable(),
+            read_until,
             written_end: 0,
             read_end: 0,
         }
@@ -238,7 +251,7 @@ impl<'a> Pending<'a> {
             self.written_end = self.written_end.max(end_of(pass));
         }
         while let Some(pass) = self.read.next_if(|pass| pass.at_ns <= at_ns) {
-            self.read_end = self.read_end.max(end_of(pass));
+            self.read_end = self.read_end.max((self.read_until)(pass));
         }
         self.written_end > self.read_end
     }

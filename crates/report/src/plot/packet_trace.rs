@@ -1,10 +1,11 @@
 //! Packets over time at points 3, 4, 7 and 8: a bar for each, as tall as the packet's number.
 //!
-//! The points are those of the interface queue and of the receive socket queue. Packets are numbered in the order of the
-//! stream, as the driver takes them, and have the same numbers in all panels: the slope is the rate. Segments without
-//! data (acknowledgments, SYN, FIN) have no number and stand as short strokes under the axis.
+//! The points are those of the interface queue and of the receive socket queue; of a capture, those that it has. Packets
+//! are numbered in the order of the stream, as the driver takes them, and have the same numbers in all panels: the slope
+//! is the rate. Segments without data (acknowledgments, SYN, FIN) have no number and stand as short strokes under the
+//! axis.
 
-use sockscope_analysis::Passage;
+use sockscope_analysis::{Passage, packets_are_alone};
 use sockscope_record::{Point, marks};
 use sockscope_render::columns;
 use sockscope_render::number::count;
@@ -23,6 +24,10 @@ const POINTS: [Point; 4] = [
     Point::ReceiveEnqueue,
     Point::ReceiveDequeue,
 ];
+
+/// Points at which a capture may have packets.
+const CAPTURED: [Point; 4] =
+    [Point::InterfaceEnqueue, Point::InterfaceDequeue, Point::InputEnqueue, Point::InputDequeue];
 
 /// Room between the zero line and the axis, for strokes of segments without data.
 const STUB_PX: f64 = 7.0;
@@ -73,26 +78,39 @@ pub(super) fn draw(scene: &Scene<'_>) -> String {
     ];
     let packets = Packets::of(scene);
     let mut page = figure_page::open(scene, "Packet trace", &keys);
-    for (index, area) in page.stack(&[1.0; 4], true).into_iter().enumerate() {
-        let is_last = index + 1 == POINTS.len();
-        draw_point(scene, &mut page, POINTS[index], area, (&packets, is_last));
+    let points = points(scene);
+    let heights = vec![1.0; points.len()];
+    for (index, area) in page.stack(&heights, true).into_iter().enumerate() {
+        draw_point(scene, &mut page, (&points, index), area, &packets);
     }
     page.finish()
+}
+
+/// A panel each: a capture has no socket queue, and no panel for it.
+fn points(scene: &Scene<'_>) -> Vec<Point> {
+    if !packets_are_alone(scene.store) {
+        return POINTS.to_vec();
+    }
+    let mut seen = CAPTURED.to_vec();
+    seen.retain(|point| !scene.flow().at(*point).is_empty());
+    if seen.is_empty() { vec![Point::InterfaceDequeue] } else { seen }
 }
 
 fn draw_point(
     scene: &Scene<'_>,
     page: &mut Page,
-    point: Point,
+    (points, index): (&[Point], usize),
     area: Rect,
-    (packets, is_last): (&Packets, bool),
+    packets: &Packets,
 ) {
+    let (point, is_last) = (points[index], index + 1 == points.len());
     let seen = scene.flow().at(point);
     let passes = scene.shown(seen);
     let last = scene.to_ns;
     // The same scale in all panels: the packets that have passed any of them by the end of the figure.
     let before = |point: Point| scene.flow().at(point).iter().filter(move |it| it.at_ns <= last);
-    let high = POINTS.into_iter().flat_map(before).map(|pass| packets.until(end_of(pass))).max();
+    let high =
+        points.iter().copied().flat_map(before).map(|pass| packets.until(end_of(pass))).max();
     let high = high.unwrap_or(0) as f64;
     let bars_area = Rect { height: area.height - STUB_PX, ..area };
     let axis = ("packet number", Quantity::Count, high);

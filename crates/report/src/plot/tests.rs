@@ -310,6 +310,54 @@ fn the_ladder_has_an_arrow_for_each_segment_and_cuts_the_stall() {
     assert_eq!(strokes(group(&svg, "time-sequence"), "fill ack"), 1, "heads of pure ACKs");
 }
 
+/// Waits of 1, 1, 10, 30, 50, 1 and 200 ms.
+const WAITS: &str = "0 c 4 0+10 | 1000 s 4 0+0 ack 10 | 2000 c 4 10+10 | 12000 c 4 20+10 | 42000 s 4 0+0 ack 30 | \
+    92000 c 4 30+10 | 93000 s 4 0+0 ack 40 | 293000 c 4 40+10";
+
+#[test]
+fn the_longest_waits_are_cut_and_no_more_than_a_third_of_them() {
+    let words = |text: &str| {
+        let svg = drawn(Figure::TimeSequence, &trace(text));
+        let cut = |words: &&str| words.ends_with(" ms") && !words.starts_with("time");
+        let cuts = texts(group(&svg, "time-sequence")).into_iter().filter(cut).map(str::to_owned);
+        (cuts.collect::<Vec<_>>().join(", "), svg.contains("the longest waits are cut"))
+    };
+    assert_eq!(words(WAITS), ("50.0 ms, 200 ms".to_owned(), true));
+    let even: Vec<_> = (0..9).map(|n| format!("{} c 4 {}+10", n * 40_000, n * 10)).collect();
+    assert_eq!(words(&even.join(" | ")), (String::new(), false), "no wait is longer");
+    assert_eq!(words("0 c 4 0+10 | 40000 c 4 10+10"), ("40.0 ms".to_owned(), true));
+}
+
+/// Data that was sent and not acknowledged waits, where no record shows a program.
+#[test]
+fn a_long_capture_is_drawn_around_its_longest_wait() {
+    let call = |n: u64| {
+        let at = n * 500 + if n >= 40 { 200_000 } else { 0 };
+        let acknowledged = if n == 39 { at + 200_000 } else { at + 100 };
+        format!("{at} c 4 {}+10 | {acknowledged} s 5 0+0 ack {}", n * 10, n * 10 + 10)
+    };
+    let text: Vec<_> = (0..100).map(call).collect();
+    let svg = drawn(Figure::TimeSequence, &trace(&text.join(" | ")));
+    assert!(svg.contains("14 of 200 segments shown, around the longest wait"), "{svg}");
+    assert!(svg.contains("390:400 (10 B)") && svg.contains("200 ms"), "{svg}");
+}
+
+#[test]
+fn a_packet_trace_of_a_capture_has_one_panel_and_of_two_hosts_two() {
+    let panels = |text: &str| {
+        let svg = drawn(Figure::PacketTrace, &trace(text));
+        assert!(!svg.contains("no packets seen"), "{svg}");
+        let points = Point::ALL.into_iter();
+        let here = points.filter(|point| svg.contains(&format!("<g id=\"{}\">", point.name())));
+        here.map(Point::number).collect::<Vec<_>>()
+    };
+    assert_eq!(panels("0 c 4 0+100 | 9 s 5 0+0 ack 100"), [4]);
+    assert_eq!(panels("0 c 5 0+100 | 9 s 4 0+0 ack 100"), [5]);
+    assert_eq!(panels("0 c 4,5 0+100"), [4, 5]);
+    let nothing = drawn(Figure::PacketTrace, &trace("0 s 4 0+100"));
+    assert!(nothing.contains("no packets seen at point 4"), "{nothing}");
+}
+
 #[test]
 fn the_segments_at_the_longest_wait_are_bold() {
     let stalled = "0 c 1 0+105 | 0 c 4 0+10 | 1 s 4 0+10 ack 10 | 2 c 4 10+5 | 9000 s 4 10+0 ack 15 | \

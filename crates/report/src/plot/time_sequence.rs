@@ -2,7 +2,9 @@
 //!
 //! Segments are arrows from where they left to where they arrived; writes and reads stand at the
 //! lines of the ends. The drawing keeps the order of events, not their distance: close events are
-//! spread so that each has its own line of text, long gaps are cut and labelled with their length.
+//! spread so that each has its own line of text, the longest waits are cut and labelled with their length.
+
+use std::cmp::Reverse;
 
 use sockscope_record::Side;
 use sockscope_render::page::{Key, Page, Sample};
@@ -26,9 +28,11 @@ const ROW_PX: f64 = 15.0;
 const DEPARTURE_PX: f64 = 24.0;
 /// Height of a cut in the time line.
 const CUT_PX: f64 = 46.0;
-/// A gap is cut when it is so many times the upper quartile of all gaps, and no shorter than the least.
-const CUT_RATIO: u64 = 8;
+/// The longest waits are cut: those of this part of the longest one, and no shorter than the least.
+const CUT_DIVISOR: u64 = 8;
 const CUT_NS_MIN: u64 = 20_000;
+/// At most one wait in so many is cut: where more are as long, they are the usual distance.
+const CUT_SHARE_DIVISOR: usize = 3;
 
 /// Something that has a time and a side, and needs a height.
 #[derive(Debug, Clone, Copy)]
@@ -104,7 +108,8 @@ pub(super) fn draw(scene: &Scene<'_>) -> String {
         page.empty(content, "no segments seen");
     } else {
         draw_ladder(scene, &mut page, content, &ladder, &placed, &cuts);
-        page.note("the order of events is drawn, not their distance: long gaps are cut".to_owned());
+        let cut = if cuts.is_empty() { "" } else { ": the longest waits are cut" };
+        page.note(format!("the order of events is drawn, not their distance{cut}"));
         page.set_facts(scene.facts(span_ns(&events)));
         note_losses(scene, &mut page, &events);
     }
@@ -198,14 +203,15 @@ fn height_at(placed: &[Placed], at_ns: u64) -> f64 {
 
 /// Gaps from this length on are cut.
 fn cut_ns(events: &[Event]) -> u64 {
-    let mut gaps: Vec<u64> = events
-        .windows(2)
-        .map(|pair| pair[1].at_ns - pair[0].at_ns)
-        .filter(|gap| *gap > 0)
-        .collect();
-    gaps.sort_unstable();
-    let quartile = gaps.get(gaps.len() * 3 / 4).copied().unwrap_or(0);
-    quartile.saturating_mul(CUT_RATIO).max(CUT_NS_MIN)
+    let gaps = events.windows(2).map(|pair| pair[1].at_ns - pair[0].at_ns);
+    let mut gaps: Vec<u64> = gaps.filter(|gap| *gap > 0).collect();
+    gaps.sort_unstable_by_key(|gap| Reverse(*gap));
+    let longest = gaps.first().copied().unwrap_or(0);
+    let least_ns = (longest / CUT_DIVISOR).max(CUT_NS_MIN);
+    let cuts_max = (gaps.len() / CUT_SHARE_DIVISOR).max(1);
+    // The first one that must not be cut.
+    let usual_ns = gaps.get(cuts_max).map_or(0, |gap| gap.saturating_add(1));
+    least_ns.max(usual_ns)
 }
 
 fn draw_ladder(
