@@ -70,9 +70,9 @@ fn waits(facts: &FlowFacts<'_>, place: Place) -> (Vec<Wait>, usize) {
     let mut all = packets(store, place);
     let mut next = || all.next();
     let (mut waits, mut late, mut end, mut edge) = (Vec::new(), 0, 0, 0);
-    let mut four = [next(), next(), next(), next()];
-    while let [Some(first), Some(ack), second, answer] = four {
-        four = [four[1], second, answer, next()];
+    let mut five = [next(), next(), next(), next(), next()];
+    while let [Some(first), Some(ack), second, then, answer] = five {
+        five = [five[1], second, then, answer, next()];
         if is_senders(&first) {
             end = first.pass.end().max(end);
         } else {
@@ -85,7 +85,7 @@ fn waits(facts: &FlowFacts<'_>, place: Place) -> (Vec<Wait>, usize) {
             && ack.pass.acknowledged() == end;
         let between_ns = ack.pass.at_ns.saturating_sub(first.pass.at_ns);
         let delay_ns = between_ns.saturating_sub(to_receiver_ns);
-        // On a long path an acknowledgment may have been late on its way.
+        // On a long path the network may have delayed the acknowledgment.
         let is_delayed = (DELAY_NS_MIN..DELAY_NS_MAX).contains(&delay_ns);
         if !is_all_acknowledged || !is_delayed || delay_ns < to_receiver_ns {
             continue;
@@ -101,7 +101,9 @@ fn waits(facts: &FlowFacts<'_>, place: Place) -> (Vec<Wait>, usize) {
             continue;
         }
         let is_short = |packet: &Packet<'_>| packet.pass.len < SHORT_BYTES;
-        let is_answered = answer.is_some_and(|it| !is_senders(&it) && it.pass.len > 0);
+        // The answer may follow its acknowledgment.
+        let then = then.filter(|it| !is_senders(it) && it.is_bare_ack()).map_or(then, |_| answer);
+        let is_answered = then.is_some_and(|it| !is_senders(&it) && it.pass.len > 0);
         waits.push(Wait {
             acknowledged_ns: ack.pass.at_ns,
             delay_ns,
@@ -194,6 +196,24 @@ mod tests {
         delayed-ack-wait @client 20x 800 ms: The client waited 40.0 ms on average for 20 delayed acknowledgments of the server: its next data left right after each. Nagle's algorithm held it, or a full congestion window or send buffer; no packet shows the reason.
         split-message @client 20x 0 ns: A hint: 20 messages of the client went out in two short segments, the second one after a delayed acknowledgment. The program may write each message in several calls, and no packet shows them.
         ");
+    }
+
+    #[test]
+    fn segments_without_an_answer_are_no_parts_of_a_message() {
+        let unanswered = found(&calls(40, 20).replace("<5 +50 ack=", "<5 ack="), LEDGER);
+        assert!(unanswered.contains("delayed-ack-wait"), "{unanswered}");
+        assert!(!unanswered.contains("split-message"), "{unanswered}");
+    }
+
+    #[test]
+    fn an_answer_may_follow_its_acknowledgment() {
+        let text = calls(40, 20).replace('\n', " | ");
+        let twice = |entry: &str| match entry.contains("+50") {
+            true => format!("{} | {entry}", entry.replace("+50 ", "")),
+            false => entry.to_owned(),
+        };
+        let acknowledged: Vec<_> = text.split(" | ").map(twice).collect();
+        assert_eq!(found(&acknowledged.join(" | "), LEDGER), found(&text, LEDGER));
     }
 
     #[test]
