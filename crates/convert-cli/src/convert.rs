@@ -121,9 +121,8 @@ impl Bundle {
 
     fn write(&mut self, part: &Part) -> Result<(), Failure> {
         if let Some(output) = self.output.take() {
-            let (mut writer, lock) = output.create(self.meta.clone())?;
-            writer.write_by_thread()?;
-            self.writer = Some((writer, lock));
+            // Written by this thread: batches that wait for another one take more memory than the file.
+            self.writer = Some(output.create(self.meta.clone())?);
         }
         let Some((writer, _)) = &mut self.writer else { return Ok(()) };
         for connection in &part.connections {

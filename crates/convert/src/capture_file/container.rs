@@ -8,7 +8,10 @@ use super::headers::Passage;
 
 /// Room for one packet or block at first and at most.
 const ROOM: usize = 1 << 20;
-const ROOM_MAX: usize = 1 << 26;
+/// A larger block is damage. Its options, which may be four octets long, take ten times its size in memory.
+const ROOM_MAX: usize = 1 << 23;
+/// Octets of an interface's name that are kept.
+const NAME_MAX: usize = 256;
 /// Interfaces of a file at most; a packet of a later one is damage.
 const INTERFACES_MAX: usize = 4096;
 
@@ -121,13 +124,13 @@ pub(super) fn each_packet(
                 continue;
             }
             Err(PcapError::BufferTooSmall) if room < ROOM_MAX => {
-                room *= 4;
+                room *= 2;
                 if !reader.grow(room) || reader.refill().is_err() {
                     return Err(Unreadable::Read);
                 }
                 continue;
             }
-            Err(PcapError::BufferTooSmall) => break Some("a block of at most 64 MiB"),
+            Err(PcapError::BufferTooSmall) => break Some("a block of at most 8 MiB"),
             Err(PcapError::UnexpectedEof) => break Some("the rest of a packet or block"),
             Err(PcapError::ReadError) => return Err(Unreadable::Read),
             Err(_) => break Some("a packet or block"),
@@ -167,7 +170,8 @@ impl Sections {
                 let units = description.ts_resolution().filter(|units| *units > 0);
                 let units = units.ok_or("an interface whose clock has a resolution")?;
                 self.clocks.push((units, description.ts_offset()));
-                let name = description.if_name().and_then(Result::ok).map(str::to_owned);
+                let name = description.if_name().and_then(Result::ok);
+                let name = name.map(|name| name.chars().take(NAME_MAX).collect());
                 let link_type = description.linktype.0;
                 self.interfaces.push(Interface { name, link_type, ..Interface::default() });
             }

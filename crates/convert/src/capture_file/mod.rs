@@ -9,6 +9,7 @@
 
 mod container;
 mod headers;
+mod room;
 mod stream;
 #[cfg(test)]
 mod tests;
@@ -28,9 +29,11 @@ pub use headers::NotRead;
 use crate::capture::Opened;
 use container::Frame;
 use headers::{Packet, Passage, Segment};
+use room::Room;
 use stream::{Place, Stream};
 
-/// Connections of a capture at most. A bound for memory: a file may have one in each packet.
+/// Connections of a capture at most, each counted for each place at which it was captured. A bound for memory: a file may
+/// have one in each packet.
 const CONNECTIONS_MAX: usize = 1 << 18;
 /// Records handed over at once.
 const BATCH: usize = 1 << 14;
@@ -87,7 +90,8 @@ pub fn read<E: From<Unreadable>>(
     let mut reader = Reader { host: &told.host, ..Reader::default() };
     let mut failed = None;
     let (interfaces, damage) = container::each_packet(input, |interfaces, frame| {
-        reader.frame(interfaces[frame.interface].link_type, frame);
+        let has_others = interfaces.len() > 1;
+        reader.frame(interfaces[frame.interface].link_type, frame, has_others);
         if reader.part.records.len() >= BATCH {
             failed = take(&reader.part).err();
             reader.part.records.clear();
@@ -169,6 +173,9 @@ struct Reader<'a> {
     found: HashMap<(Protocol, [SocketAddr; 2]), usize>,
     /// The last packets, with their interface and time, oldest first.
     latest: VecDeque<(Known, usize, u64)>,
+    /// Streams of both directions, of all connections and places.
+    places: usize,
+    room: Room,
     packets: u64,
     sent_received_seen: [u64; 3],
     not_read: BTreeMap<NotRead, (u64, u64)>,
@@ -176,35 +183,32 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn frame(&mut self, link_type: i32, frame: &Frame<'_>) {
+    /// `has_others`: the file has several interfaces.
+    fn frame(&mut self, link_type: i32, frame: &Frame<'_>, has_others: bool) {
         self.packets += 1;
         let packet = headers::parse(link_type, frame.data, frame.original);
-        if let Err(reason) = packet.and_then(|packet| self.take(&packet, frame)) {
+        if let Err(reason) = packet.and_then(|packet| self.take(&packet, frame, has_others)) {
             self.not_read.entry(reason).or_insert((0, self.packets)).0 += 1;
         }
     }
 
-    fn take(&mut self, packet: &Packet<'_>, frame: &Frame<'_>) -> Result<(), NotRead> {
+    fn take(
+        &mut self,
+        packet: &Packet<'_>,
+        frame: &Frame<'_>,
+        has_others: bool,
+    ) -> Result<(), NotRead> {
         let at_ns = frame.at_ns;
         let passage = frame.passage.or(packet.passage).or_else(|| self.told(packet.ends));
         let index = self.pair(packet, at_ns)?;
-        let pair = &mut self.pairs[index];
+        let pair = &self.pairs[index];
         let from_client = packet.ends[0] == pair.client;
         let direction = if from_client { Direction::FromClient } else { Direction::FromServer };
         let flow = pair.id.flow(direction);
-        let known = Known { flow, fields: fields(packet), len: packet.len };
-        let is_known = |(other, interface, since_ns): &(Known, usize, u64)| {
-            let is_soon = at_ns.saturating_sub(*since_ns) < AGAIN_NS_MAX;
-            *other == known && *interface != frame.interface && is_soon
-        };
-        let can_be_known = packet.segment.is_some() || packet.identification.is_some();
-        if can_be_known && self.latest.iter().any(is_known) {
-            return Err(NotRead::SeenBefore);
+        if has_others {
+            self.note_new(Known { flow, fields: fields(packet), len: packet.len }, packet, frame)?;
         }
-        if self.latest.len() == LATEST {
-            self.latest.pop_front();
-        }
-        self.latest.push_back((known, frame.interface, at_ns));
+        let pair = &mut self.pairs[index];
         let (kind, mark) = match passage {
             Some(Passage::Sent) => (Kind::InterfaceDequeue, 0),
             Some(Passage::Received) => (Kind::InputEnqueue, 0),
@@ -217,6 +221,11 @@ impl Reader<'_> {
             Some(Passage::Received) => Vantage::Host(sender.other()),
             None => Vantage::Wire,
         };
+        let is_new = !pair.streams.iter().any(|(at, _)| *at == vantage);
+        if is_new && self.places == CONNECTIONS_MAX {
+            return Err(NotRead::TooManyConnections);
+        }
+        self.places += usize::from(is_new);
         let [one, other] = pair.at(vantage, packet.segment.as_ref(), from_client);
         let (stream, reverse) = if from_client { (one, other) } else { (other, one) };
         match &packet.segment {
@@ -225,8 +234,8 @@ impl Reader<'_> {
                 self.part.records.push(record);
             }
             Some(segment) => {
-                let records = &mut self.part.records;
-                stream.segment(reverse, flow, (segment, packet.len), at_ns, place, records);
+                let out = (&mut self.part.records, &mut self.room);
+                stream.segment(reverse, flow, (segment, packet.len), at_ns, place, out);
                 let ends = tcp_flags::FIN | tcp_flags::RST;
                 pair.was_reset_or_finished |= segment.flags & ends != 0;
             }
@@ -234,6 +243,28 @@ impl Reader<'_> {
         let (first_ns, last_ns) = self.span_ns.unwrap_or((at_ns, at_ns));
         self.span_ns = Some((first_ns.min(at_ns), last_ns.max(at_ns)));
         self.sent_received_seen[passage.map_or(2, |passage| passage as usize)] += 1;
+        Ok(())
+    }
+
+    /// Notes a packet, unless another interface has shown it before.
+    fn note_new(
+        &mut self,
+        known: Known,
+        packet: &Packet<'_>,
+        frame: &Frame<'_>,
+    ) -> Result<(), NotRead> {
+        let is_known = |(other, interface, since_ns): &(Known, usize, u64)| {
+            let is_soon = frame.at_ns.saturating_sub(*since_ns) < AGAIN_NS_MAX;
+            *other == known && *interface != frame.interface && is_soon
+        };
+        let can_be_known = packet.segment.is_some() || packet.identification.is_some();
+        if can_be_known && self.latest.iter().any(is_known) {
+            return Err(NotRead::SeenBefore);
+        }
+        if self.latest.len() == LATEST {
+            self.latest.pop_front();
+        }
+        self.latest.push_back((known, frame.interface, frame.at_ns));
         Ok(())
     }
 

@@ -8,9 +8,12 @@ use sockscope_record::{
 };
 
 use super::headers::{Options, Segment};
+use super::room::Room;
 
 /// Segments without an acknowledgment that are kept for each flow; of older ones the times are forgotten.
 const KEPT_MAX: usize = 512;
+/// A list without entries gives its room back above this.
+const EMPTY_MAX: usize = 64;
 /// Ranges not seen yet that are kept for each flow.
 const HOLES_MAX: usize = 64;
 /// Duplicate acknowledgments that show a loss (RFC 5681 §3.2).
@@ -89,12 +92,14 @@ impl Stream {
         (segment, len): (&Segment<'_>, u32),
         at_ns: u64,
         place: Place,
-        out: &mut Vec<Record>,
+        (out, room): (&mut Vec<Record>, &mut Room),
     ) {
         let is_syn = segment.flags & tcp_flags::SYN != 0;
         let options = if segment.has_options() { segment.options() } else { Options::default() };
         let was_opened = is_syn && self.was_opened && self.initial == Some(segment.sequence);
         if is_syn && !was_opened {
+            room.free(&mut self.sent);
+            room.free(&mut self.holes);
             *self = Self {
                 initial: Some(segment.sequence),
                 positions: Some(Unwrapper::new(segment.sequence.wrapping_add(1))),
@@ -114,7 +119,7 @@ impl Stream {
             _ => 0,
         };
         let window_bytes = u32::from(segment.window) << shift;
-        let seen = self.seen(offset, len, at_ns, place);
+        let seen = self.seen((offset, len), at_ns, place, room);
         let len = if seen == Seen::KeepAlive { 0 } else { len };
         let is_again = matches!(seen, Seen::Again { .. });
         let mark = if is_again { marks::RETRANSMITTED } else { 0 };
@@ -149,8 +154,12 @@ impl Stream {
         if let Some(acknowledged) = acknowledged {
             let is_bare =
                 len == 0 && segment.flags & (tcp_flags::SYN | tcp_flags::FIN | tcp_flags::RST) == 0;
-            let twice =
-                reverse.acknowledge(acknowledged, is_bare.then_some(segment.window), &options);
+            let twice = reverse.acknowledge(
+                acknowledged,
+                is_bare.then_some(segment.window),
+                &options,
+                room,
+            );
             if twice {
                 // The acknowledged flow's sender learns that a segment arrived twice (RFC 2883).
                 let is_at_sender = place.kind == Kind::InputEnqueue;
@@ -176,7 +185,13 @@ impl Stream {
     }
 
     /// Takes an acknowledgment of this flow's data; whether it says that a segment arrived twice.
-    fn acknowledge(&mut self, position: u64, bare_window: Option<u16>, options: &Options) -> bool {
+    fn acknowledge(
+        &mut self,
+        position: u64,
+        bare_window: Option<u16>,
+        options: &Options,
+        room: &mut Room,
+    ) -> bool {
         let peek = |positions: &Option<Unwrapper>, number| {
             positions.as_ref().map_or(0, |positions: &Unwrapper| positions.peek(number))
         };
@@ -196,6 +211,9 @@ impl Stream {
             while self.sent.front().is_some_and(|(_, end, _)| *end <= position) {
                 self.sent.pop_front();
             }
+            if self.sent.is_empty() && self.sent.capacity() > EMPTY_MAX {
+                room.free(&mut self.sent);
+            }
         } else if position == self.acknowledged
             && bare_window == Some(self.acknowledged_window)
             && position < self.end
@@ -207,7 +225,13 @@ impl Stream {
     }
 
     /// What `[offset, offset + len)` is to those seen so far.
-    fn seen(&mut self, offset: u64, len: u32, at_ns: u64, place: Place) -> Seen {
+    fn seen(
+        &mut self,
+        (offset, len): (u64, u32),
+        at_ns: u64,
+        place: Place,
+        room: &mut Room,
+    ) -> Seen {
         if len == 0 {
             return Seen::New;
         }
@@ -220,14 +244,18 @@ impl Stream {
         let before_ns = before.map(|(_, _, at_ns)| *at_ns);
         let is_first = self.end == 0 && !self.was_opened;
         if offset >= self.end {
-            if offset > self.end && !is_first && self.holes.len() < HOLES_MAX {
+            if offset > self.end
+                && !is_first
+                && self.holes.len() < HOLES_MAX
+                && room.is_for_one(&mut self.holes)
+            {
                 self.holes.push((self.end, offset));
             }
             (self.end, self.furthest_identification) = (end, place.identification);
-            self.keep(offset, end, at_ns);
+            self.keep((offset, end), at_ns, room);
             return Seen::New;
         }
-        let filled = self.fill(offset, end);
+        let filled = self.fill(offset, end, room);
         let goes_on = end > self.end;
         let was_newer = match (place.identification, self.furthest_identification) {
             // Within half of the numbers, the greater one was sent later.
@@ -245,26 +273,30 @@ impl Stream {
             return Seen::New;
         }
         let class = self.class(offset, end, before_ns.map(|before| at_ns.saturating_sub(before)));
-        self.keep(offset, end, at_ns);
+        self.keep((offset, end), at_ns, room);
         Seen::Again { class }
     }
 
-    fn keep(&mut self, offset: u64, end: u64, at_ns: u64) {
-        if self.sent.len() == KEPT_MAX {
-            self.sent.pop_front();
+    fn keep(&mut self, (offset, end): (u64, u64), at_ns: u64, room: &mut Room) {
+        let is_full = self.sent.len() == KEPT_MAX || !room.is_for_one(&mut self.sent);
+        // Without any room not even the last one is kept.
+        if !is_full || self.sent.pop_front().is_some() {
+            self.sent.push_back((offset, end, at_ns));
         }
-        self.sent.push_back((offset, end, at_ns));
     }
 
     /// Takes a range out of the holes; whether it lay in one.
-    fn fill(&mut self, offset: u64, end: u64) -> bool {
+    fn fill(&mut self, offset: u64, end: u64, room: &mut Room) -> bool {
         let Some(at) = self.holes.iter().position(|(from, to)| *from <= offset && end <= *to)
         else {
             return false;
         };
         let (from, to) = self.holes.swap_remove(at);
-        let left = [(from, offset), (end, to)].into_iter().filter(|(from, to)| from < to);
-        self.holes.extend(left.take(HOLES_MAX - self.holes.len()));
+        for left in [(from, offset), (end, to)].into_iter().filter(|(from, to)| from < to) {
+            if self.holes.len() < HOLES_MAX && room.is_for_one(&mut self.holes) {
+                self.holes.push(left);
+            }
+        }
         true
     }
 
