@@ -3,11 +3,14 @@
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use flate2::read::MultiGzDecoder;
 use sockscope_convert::capture_file::{self, Part, Summary, Told, Unreadable};
 use sockscope_program::failure::Failure;
 use sockscope_program::output_dir::{DirLock, OutputDir};
+use sockscope_program::progress::Progress;
 use sockscope_program::stderr;
 use sockscope_record::{LossCounts, Record, counted};
 use sockscope_trace::{BundleWriter, ClockSnapshot, Meta, Source};
@@ -22,7 +25,7 @@ const GZIP: [u8; 2] = [0x1f, 0x8b];
 /// `sockscope convert`.
 pub fn convert(arguments: &args::Convert) -> Result<(), Failure> {
     let file = arguments.file.display();
-    let input = input(&arguments.file)?;
+    let Input { octets, read_octets, file_octets } = input(&arguments.file)?;
     let output = OutputDir::find(&arguments.output, &[&arguments.file])?;
     let meta = Meta {
         tool_version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -34,7 +37,12 @@ pub fn convert(arguments: &args::Convert) -> Result<(), Failure> {
     let mut bundle =
         Bundle { output: Some(output), meta, writer: None, loss: LossCounts::default() };
     let told = Told { host: arguments.host.clone() };
-    let read = capture_file::read(input, &told, |part| bundle.take(part));
+    let progress = Progress::begin("reading octets", file_octets);
+    let read = capture_file::read(octets, &told, |part| {
+        progress.set(read_octets.load(Ordering::Relaxed) as usize, file_octets as usize);
+        bundle.take(part)
+    });
+    drop(progress);
     let summary = read.map_err(|error| match error {
         Problem::Unreadable(error) => Failure::new(format!("{file}: {error}")),
         Problem::Failure(failure) => failure,
@@ -60,17 +68,48 @@ pub fn convert(arguments: &args::Convert) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The file's octets, uncompressed.
-fn input(path: &Path) -> Result<Box<dyn Read + Send>, Failure> {
+/// A capture file that is open.
+struct Input {
+    /// Uncompressed.
+    octets: Box<dyn Read + Send>,
+    /// Octets of the file that were read so far.
+    read_octets: Arc<AtomicU64>,
+    /// Octets of the file; 0 where that is not known.
+    file_octets: u64,
+}
+
+fn input(path: &Path) -> Result<Input, Failure> {
     let cannot = |error: io::Error| Failure::file("cannot read", path, &error);
-    let file: Box<dyn Read + Send> = if path == Path::new("-") {
-        Box::new(io::stdin())
+    let (file, file_octets): (Box<dyn Read + Send>, _) = if path == Path::new("-") {
+        (Box::new(io::stdin()), 0)
     } else {
-        Box::new(File::open(path).map_err(cannot)?)
+        let file = File::open(path).map_err(cannot)?;
+        let len = file.metadata().map_or(0, |metadata| metadata.len());
+        (Box::new(file), len)
     };
+    let read_octets = Arc::new(AtomicU64::new(0));
+    let file = Counted { inner: file, octets: Arc::clone(&read_octets) };
     let mut file = BufReader::with_capacity(BUFFER, Full(file));
     let is_compressed = file.fill_buf().map_err(cannot)?.starts_with(&GZIP);
-    Ok(if is_compressed { Box::new(Full(MultiGzDecoder::new(file))) } else { Box::new(Full(file)) })
+    let octets: Box<dyn Read + Send> = match is_compressed {
+        true => Box::new(Full(MultiGzDecoder::new(file))),
+        false => Box::new(Full(file)),
+    };
+    Ok(Input { octets, read_octets, file_octets })
+}
+
+/// Counts the octets that are read.
+struct Counted<R> {
+    inner: R,
+    octets: Arc<AtomicU64>,
+}
+
+impl<R: Read> Read for Counted<R> {
+    fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
+        let len = self.inner.read(room)?;
+        self.octets.fetch_add(len as u64, Ordering::Relaxed);
+        Ok(len)
+    }
 }
 
 /// Reads until there is no room: pipes and decoders give less than there is.

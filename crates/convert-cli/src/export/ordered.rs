@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use sockscope_program::failure::Failure;
+use sockscope_program::progress::Progress;
 use sockscope_record::Record;
 use sockscope_trace::Bundle;
 
@@ -41,7 +42,9 @@ pub fn each(
     let mut waiting = BinaryHeap::with_capacity(WAITING + 1);
     let mut records = bundle.records()?;
     let mut row = 0;
+    let progress = Progress::begin("writing records", 0);
     while let Some(batch) = records.next_batch()? {
+        progress.add(batch.len() as u64);
         for record in batch {
             row += 1;
             waiting.push(Waiting(Reverse((record.at_ns, row)), *record));
