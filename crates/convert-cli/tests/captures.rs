@@ -268,3 +268,217 @@ fn the_same_packets_are_read_from_every_form_of_file_also_by_gzip() {
         assert!(is_seen, "{}: {said}", file.display());
     }
 }
+
+/// Clients and servers of the corpus, by port: requests in two writes, a reader that is late, calls that wait for each
+/// answer, a paced stream, and datagrams with an echo.
+const CORPUS: &str = r#"
+import socket, sys, threading, time
+HOST = "198.18.0.2"
+
+def all_of(sock, octets):
+    while octets > 0:
+        octets -= len(sock.recv(octets))
+
+def calls(port, parts, answer, count):
+    def client():
+        with socket.create_connection((HOST, port)) as sock:
+            for _ in range(count):
+                for part in parts:
+                    sock.send(b"q" * part)
+                all_of(sock, answer)
+    def server(listener):
+        sock, _ = listener.accept()
+        for _ in range(count):
+            all_of(sock, sum(parts))
+            sock.sendall(b"a" * answer)
+    return client, server
+
+def stream(port, octets, rate, late_s):
+    def client():
+        with socket.create_connection((HOST, port)) as sock:
+            if rate:
+                sock.setsockopt(socket.SOL_SOCKET, 47, rate)
+            sock.sendall(b"s" * octets)
+            sock.shutdown(socket.SHUT_WR)
+            sock.recv(1)
+    def server(listener):
+        sock, _ = listener.accept()
+        time.sleep(late_s)
+        while sock.recv(8192):
+            time.sleep(late_s / 10)
+    return client, server
+
+def datagrams(port, count):
+    def client():
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+            sock.connect((HOST, port))
+            for _ in range(count):
+                sock.send(b"d" * 300)
+                sock.recv(300)
+    def server(sock):
+        for _ in range(count):
+            octets, peer = sock.recvfrom(300)
+            sock.sendto(octets, peer)
+    return client, server
+
+WORKLOADS = {
+    5991: calls(5991, [10, 10], 50, 20),
+    5992: stream(5992, 150_000, 0, 0.3),
+    5993: calls(5993, [60], 300, 60),
+    5994: stream(5994, 100_000, 200_000, 0),
+    5995: datagrams(5995, 40),
+}
+if sys.argv[1] == "client":
+    for client, _ in WORKLOADS.values():
+        client()
+else:
+    servers = []
+    for port, (_, server) in WORKLOADS.items():
+        kind = socket.SOCK_DGRAM if port == 5995 else socket.SOCK_STREAM
+        sock = socket.socket(socket.AF_INET, kind)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if port == 5992:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8192)
+        sock.bind((HOST, port))
+        if kind == socket.SOCK_STREAM:
+            sock.listen()
+        servers.append(threading.Thread(target=server, args=(sock,)))
+    for server in servers:
+        server.start()
+    for server in servers:
+        server.join()
+"#;
+
+/// The connections of a corpus by the server's port.
+fn by_port(bundle: &Path) -> std::collections::BTreeMap<u16, Value> {
+    let of = |connection: Value| {
+        let server = connection["server"].as_str().expect("an address").to_owned();
+        let port = server.rsplit(':').next().expect("a port").parse().expect("a number");
+        (port, connection)
+    };
+    connections(bundle).into_iter().map(of).collect()
+}
+
+/// A time of a stage of the client's data, nanoseconds.
+fn stage_ns(connection: &Value, stage: &str, name: &str, statistic: &str) -> Option<u64> {
+    connection["flows"][0]["stages"][stage][name][statistic].as_u64()
+}
+
+/// The share of a place in the ledger of the client's data.
+fn share(connection: &Value, place: &str) -> f64 {
+    connection["flows"][0]["ledger"][place].as_f64().expect("a share")
+}
+
+/// The least smoothed round-trip time that TCP reported of the client's data, nanoseconds.
+fn least_rtt_ns(bundle: &Path, connection: &Value) -> u64 {
+    let flow = connection["flows"][0]["id"].to_string();
+    let mut command = Command::new(program("sockscope"));
+    let output = command.arg("show").arg(bundle).args(["--flow", &flow]).output();
+    let output = output.expect("it starts");
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let said = text(&output.stdout);
+    let times =
+        said.split("srtt ").skip(1).filter_map(|rest| rest.split("us").next()?.parse().ok());
+    let times: Vec<u64> = times.filter(|us| *us > 0).collect();
+    1_000 * times.into_iter().min().expect("TCP reports its round-trip time")
+}
+
+/// Captures at both hosts of a wire of 5 ms each way, against the recording: each row of the table of
+/// docs/reference/captures.md.
+#[test]
+fn root_captures_agree_with_the_recording_within_the_limits_of_a_capture() {
+    if !may_run("root_captures_agree_with_the_recording_within_the_limits_of_a_capture") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder for temporary files");
+    let path = |name: &str| folder.path().join(name);
+    let at = folder.path().display();
+    std::fs::write(path("corpus.py"), CORPUS).expect("the folder is ours");
+    let captured = |side: &str| {
+        format!(
+            "tcpdump -U -B 16384 -i any -s 128 -w {at}/{side}.pcap 2>{at}/{side}.said & \
+             until grep -q listening {at}/{side}.said; do sleep 0.1; done; \
+             python3 {at}/corpus.py {side}"
+        )
+    };
+    let client = format!("{}; sleep 1; kill $!; wait $!", captured("client"));
+    std::fs::write(path("server.sh"), captured("server")).expect("the folder is ours");
+    let mut command = Command::new(program("sockscope"));
+    command.arg("record").arg("-o").arg(path("live")).arg("--").arg(program("sockscope-lab"));
+    command.args(["lab", "link", "--delay", "5ms", "--rate", "100mbit", "--server"]);
+    command.arg(format!("sh {at}/server.sh")).args(["--", "sh", "-c", &client]);
+    let said = text(&command.output().expect("it starts").stderr);
+    for side in ["client", "server"] {
+        let output = convert(&path(&format!("{side}.pcap")), &[], &path(side));
+        assert!(output.status.success(), "{}{said}", text(&output.stderr));
+    }
+    let mut merge = Command::new(program("sockscope"));
+    merge.arg("merge").arg(path("client")).arg(path("server")).arg("-o").arg(path("both"));
+    let output = merge.output().expect("it starts");
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let [live, at_client, at_server, both] =
+        ["live", "client", "server", "both"].map(|name| by_port(&path(name)));
+    let ports: Vec<u16> = live.keys().copied().collect();
+    assert_eq!(ports, [5991, 5992, 5993, 5994, 5995], "{said}");
+    for capture in [&at_client, &at_server, &both] {
+        assert_eq!(capture.keys().copied().collect::<Vec<_>>(), ports, "{said}");
+        for (port, connection) in capture {
+            let of = |connection: &Value| octets(std::slice::from_ref(connection));
+            let (captured, recorded) = (of(connection), of(&live[port]));
+            // Exact: octets, and what was sent again where the sender's host was captured.
+            for (captured, recorded) in captured.iter().zip(&recorded) {
+                assert_eq!(captured.0, recorded.0, "{port}");
+                assert!(are_near(captured.1, recorded.1), "{port}: {captured:?} {recorded:?}");
+            }
+            // Unknown: queues of sockets.
+            for place in ["send_queue.nagle", "send_queue.rwnd", "receive_queue.app"] {
+                assert_eq!(share(connection, place), 0.0, "{port} {place}");
+            }
+            let found = |finding: &str, of: &Value, side: &str| {
+                count(std::slice::from_ref(of), finding, side)
+            };
+            let here = |finding: &str, side: &str| found(finding, connection, side);
+            let there = |finding: &str, side: &str| found(finding, &live[port], side);
+            let findings = connection["findings"].as_array().expect("a list").len();
+            match port {
+                5991 => {
+                    let stalls = there("nagle-delayed-ack", "client");
+                    let waits = here("delayed-ack-wait", "client");
+                    assert!(stalls > 10 && are_near(waits, stalls), "{waits} of {stalls}");
+                    assert!(here("split-message", "client") > 10 && findings == 2, "{connection}");
+                }
+                5992 => {
+                    assert!(there("slow-reader", "server") > 0, "{said}");
+                    assert!(here("slow-reader", "server") > 0 && findings == 1, "{connection}");
+                }
+                5993 => {
+                    let calls = there("stop-and-wait", "client");
+                    let captured = here("stop-and-wait", "client");
+                    assert!(calls > 50 && are_near(captured, calls), "{captured} of {calls}");
+                    assert_eq!(findings, 1, "{connection}");
+                }
+                // What holds a paced stream is in no packet; datagrams have nothing to find.
+                _ => assert_eq!(findings, 0, "{connection}"),
+            }
+        }
+    }
+    for port in [5991, 5992, 5993, 5994] {
+        let wire = |of: &Value, name, statistic| stage_ns(of, "wire", name, statistic);
+        // A bound: the time to the acknowledgment at the sender's host. Its least is a round trip.
+        let recorded = wire(&live[&port], "delay_ns", "max").expect("both ends were recorded");
+        let bound =
+            wire(&at_client[&port], "delay_at_most_ns", "min").expect("data was acknowledged");
+        assert!(bound >= recorded.min(5_000_000), "{port}: {bound} {recorded}");
+        let rtt_ns = least_rtt_ns(&path("live"), &live[&port]);
+        assert!(bound <= 2 * rtt_ns && rtt_ns <= 2 * bound, "{port}: {bound} {rtt_ns}");
+        // One capture does not see both ends of the wire, two do.
+        assert_eq!(wire(&at_server[&port], "delay_ns", "p50"), None);
+        let [captured, recorded] = [&both, &live]
+            .map(|of| wire(&of[&port], "delay_ns", "p50").expect("both ends are there"));
+        assert!(captured <= 2 * recorded && recorded <= 2 * captured, "{captured} {recorded}");
+        assert!(share(&both[&port], "wire") > 0.0 && share(&at_client[&port], "wire") > 0.0);
+        let arrived = stage_ns(&both[&port], "tcp_input", "delay_at_most_ns", "p50");
+        // The server of calls answers at once: its own host bounds the time in it closer than the other one.
+        assert!(arrived.is_some_and(|ns| port != 5993 || ns < bound), "{port}: {arrived:?}");
+    }
+}
