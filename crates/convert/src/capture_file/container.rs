@@ -12,6 +12,10 @@ const ROOM: usize = 1 << 20;
 const ROOM_MAX: usize = 1 << 23;
 /// Octets of an interface's name that are kept.
 const NAME_MAX: usize = 256;
+/// Type of the block that begins a section: the same in both orders.
+const SECTION: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
+/// Octets of a block without a body: its type, and its length twice.
+const BLOCK_MIN: u32 = 12;
 /// Interfaces of a file at most; a packet of a later one is damage.
 const INTERFACES_MAX: usize = 4096;
 
@@ -61,6 +65,8 @@ struct Sections {
     clocks: Vec<(u64, i64)>,
     /// Place of the section's first interface.
     first: usize,
+    /// Whether the section is in big-endian order; `None` of pcap.
+    is_big_endian: Option<bool>,
 }
 
 /// Calls `take` for each packet of a file until it gives false. Gives the interfaces, and the damage at which reading ended.
@@ -82,6 +88,10 @@ pub(super) fn each_packet(
     let mut unit_ns = 0;
     let (mut at, mut packets, mut room) = (0_u64, 0_u64, ROOM);
     let expected = loop {
+        // The parser takes the length of some blocks as it is, and subtracts these octets from it.
+        if sections.is_too_short(reader.data()) {
+            break Some("a packet or block");
+        }
         let len = match reader.next() {
             Ok((len, block)) => {
                 let frame = match &block {
@@ -153,16 +163,35 @@ pub enum Unreadable {
     NoCapture,
 }
 
+fn halves(octets: &[u8; 8]) -> [[u8; 4]; 2] {
+    let [a, b, c, d, e, f, g, h] = *octets;
+    [[a, b, c, d], [e, f, g, h]]
+}
+
 /// A frame's octets without the padding.
 fn captured(data: &[u8], len: u32) -> &[u8] {
     &data[..data.len().min(len as usize)]
 }
 
 impl Sections {
+    /// Whether a block begins here that is shorter than any. A new section has an order of its own.
+    fn is_too_short(&self, block: &[u8]) -> bool {
+        let (Some(is_big_endian), Some([kind, len])) =
+            (self.is_big_endian, block.first_chunk::<8>().map(halves))
+        else {
+            return false;
+        };
+        let len = if is_big_endian { u32::from_be_bytes(len) } else { u32::from_le_bytes(len) };
+        kind != SECTION && len < BLOCK_MIN
+    }
+
     /// A packet of a block, where it is one; else the expected block.
     fn take<'a>(&mut self, block: &'a Block<'a>) -> Result<Option<Frame<'a>>, &'static str> {
         match block {
-            Block::SectionHeader(_) => self.first = self.interfaces.len(),
+            Block::SectionHeader(header) => {
+                self.first = self.interfaces.len();
+                self.is_big_endian = Some(header.big_endian());
+            }
             Block::InterfaceDescription(description) => {
                 if self.interfaces.len() == INTERFACES_MAX {
                     return Err("at most 4,096 interfaces");

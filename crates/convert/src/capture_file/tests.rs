@@ -492,6 +492,18 @@ fn a_file_that_ends_in_a_packet_names_the_place() {
 }
 
 #[test]
+fn a_block_that_is_shorter_than_any_is_damage() {
+    // A process information block, whose length the parser does not check.
+    let short = [0x8000_0001_u32, 8].map(u32::to_le_bytes).concat();
+    let data = client(0, "P.", 100, 10, 500).ipv4();
+    let file = [section(), interface(101, "eth0", 9), enhanced(0, 5, 2, &data), short, vec![0; 40]];
+    let (part, summary) = all(&file.concat(), &Told::default());
+    assert_eq!(part.records.len(), 1);
+    let damage = summary.damage.unwrap().to_string();
+    assert!(damage.ends_with("after 1 packets: expected a packet or block"), "{damage}");
+}
+
+#[test]
 fn what_is_no_capture_is_refused() {
     for bytes in [&b""[..], b"\xd4\xc3", b"0.1 a.1 > b.2: S 1:1(0) win 8\n and more of this text"] {
         let read = read::<Unreadable>(bytes, &Told::default(), |_| Ok(()));
