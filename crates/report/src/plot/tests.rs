@@ -481,6 +481,20 @@ fn labels_of_arrows_that_cross_do_not_hide_each_other() {
     }
 }
 
+/// As in a capture of loopback.
+#[test]
+fn arrivals_whose_departures_have_no_record_have_a_line_each() {
+    let svg = drawn(Figure::TimeSequence, &trace("0 c 5 0+100 | 1 s 5 0+60 | 2 c 5 100+100"));
+    let number = |line: &str, name: &str| -> f64 {
+        let value = line.split(&format!(" {name}=\"")).nth(1).and_then(|it| it.split('"').next());
+        value.and_then(|value| value.parse().ok()).expect("a number")
+    };
+    let labels = svg.lines().filter(|line| line.contains("class=\"halo\""));
+    let heights: Vec<f64> = labels.map(|line| number(line, "y")).collect();
+    assert_eq!(heights.len(), 3);
+    assert!(heights.windows(2).all(|pair| pair[1] - pair[0] >= 15.0), "{heights:?}");
+}
+
 #[test]
 fn a_segment_that_never_arrived_ends_in_a_cross_and_its_copy_arrives() {
     let store = trace(

@@ -42,6 +42,8 @@ struct Event {
     rank: u8,
     side: Side,
     what: What,
+    /// An arrow begins here, whose label stands next to it.
+    begins: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -141,13 +143,15 @@ fn events(ladder: &Ladder) -> Vec<Event> {
             (arrow.arrived_ns.or(arrow.dropped_ns), arrow.from.other(), 2, What::Arrival(index)),
         ];
         for (at_ns, side, rank, what) in ends {
-            events.extend(at_ns.map(|at_ns| Event { at_ns, rank, side, what }));
+            // Of an arrow whose departure has no record, only the arrival is drawn.
+            let begins = what == What::Departure(index) || arrow.departed_ns.is_none();
+            events.extend(at_ns.map(|at_ns| Event { at_ns, rank, side, what, begins }));
         }
     }
     for (index, act) in ladder.acts.iter().enumerate() {
         let rank = if act.is_write { 0 } else { 3 };
         let (at_ns, side) = (act.at_ns, act.side);
-        events.push(Event { at_ns, rank, side, what: What::Act(index) });
+        events.push(Event { at_ns, rank, side, what: What::Act(index), begins: false });
     }
     // The sort is stable: equal events stay in the order of the trace.
     events.sort_by_key(|event| (event.at_ns, event.rank));
@@ -178,7 +182,6 @@ fn place(events: &[Event]) -> (Vec<Placed>, Vec<Cut>) {
 
 /// The least distance of `later` below `earlier`, so that their texts do not touch.
 fn distance_px(earlier: &Event, later: &Event) -> f64 {
-    let is_departure = |event: &Event| matches!(event.what, What::Departure(_));
     let of_one_arrow = match (earlier.what, later.what) {
         (What::Departure(left), What::Arrival(right)) => left == right,
         _ => false,
@@ -186,7 +189,7 @@ fn distance_px(earlier: &Event, later: &Event) -> f64 {
     if of_one_arrow {
         // Time runs downward: even the fastest arrow has a slant.
         10.0
-    } else if is_departure(earlier) && is_departure(later) {
+    } else if earlier.begins && later.begins {
         DEPARTURE_PX
     } else if earlier.side == later.side {
         ROW_PX
