@@ -1,4 +1,4 @@
-//! The schema files in docs/reference/schemas describe real outputs.
+//! The schema files in docs/schema describe real outputs.
 
 mod schema;
 

@@ -1,4 +1,4 @@
-//! The schema files in docs/reference/schemas describe what the laboratory prints.
+//! The schema files in docs/schema describe what the laboratory prints.
 
 #[path = "../../cli/tests/schema/mod.rs"]
 mod schema;

@@ -1,5 +1,5 @@
 //! JSON, schema `sockscope.report/2`: described in docs/reference/report.md, and for validators in
-//! docs/reference/schemas/report.json, which a test compares with the types here.
+//! docs/schema/report.json, which a test compares with the types here.
 //!
 //! Base units, integers for times; `null` is unknown. Connections are written one by one, so that
 //! memory does not grow with their number.

@@ -29,7 +29,7 @@ fn the_schema_file_is_that_of_the_types() {
     let settings = SchemaSettings::draft2020_12().for_serialize();
     let schema = settings.into_generator().into_root_schema_for::<Sealed<'_>>();
     let expected = serde_json::to_string_pretty(&schema).unwrap() + "\n";
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/schemas/meta.json");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/schema/meta.json");
     if std::env::var_os("SOCKSCOPE_UPDATE").is_some() {
         std::fs::write(path, &expected).unwrap();
     }

@@ -200,7 +200,7 @@ mod tests {
         let schema = settings.into_generator().into_root_schema_for::<Document<'_>>();
         let expected = serde_json::to_string_pretty(&schema).unwrap() + "\n";
         let path =
-            concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/schemas/claims-live.json");
+            concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/schema/claims-live.json");
         if std::env::var_os("SOCKSCOPE_UPDATE").is_some() {
             std::fs::write(path, &expected).unwrap();
         }

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-const SCHEMAS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/schemas");
+const SCHEMAS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/schema");
 
 /// A schema file.
 pub struct Schema {

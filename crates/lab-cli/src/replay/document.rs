@@ -1,4 +1,4 @@
-//! The result as JSON, schema `sockscope.replay/1`: docs/reference/schemas/replay.json.
+//! The result as JSON, schema `sockscope.replay/1`: docs/schema/replay.json.
 
 use std::io::{self, Write};
 

@@ -1,5 +1,5 @@
 //! The comparison as JSON, schema `sockscope.compare/1`: described in docs/reference/compare.md, and for validators in
-//! docs/reference/schemas/compare.json, which a test compares with the types here.
+//! docs/schema/compare.json, which a test compares with the types here.
 
 use std::io;
 

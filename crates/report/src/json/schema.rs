@@ -52,12 +52,12 @@ fn the_schema_file_is_that_of_the_types() {
     check_schema_file::<ReportView<'_, '_>>("report");
 }
 
-/// Compares a file in docs/reference/schemas with the type that it describes.
+/// Compares a file in docs/schema with the type that it describes.
 pub(crate) fn check_schema_file<T: JsonSchema>(name: &str) {
     let settings = SchemaSettings::draft2020_12().for_serialize();
     let schema = settings.into_generator().into_root_schema_for::<T>();
     let expected = serde_json::to_string_pretty(&schema).unwrap() + "\n";
-    let path = format!("{}/../../docs/reference/schemas/{name}.json", env!("CARGO_MANIFEST_DIR"));
+    let path = format!("{}/../../docs/schema/{name}.json", env!("CARGO_MANIFEST_DIR"));
     if std::env::var_os("SOCKSCOPE_UPDATE").is_some() {
         std::fs::write(&path, &expected).unwrap();
     }
