@@ -20,6 +20,10 @@ const EVENTS_OF_SOCKETS: [Kind; 5] =
 
 /// Whether no record shows a socket or a program.
 pub fn are_alone(store: &ConnectionStore) -> bool {
+    let passed_before = |watched: &[bool; 8]| OF_SOCKETS.iter().any(|it| watched[it.index()]);
+    if store.window.is_some_and(|window| window.watched.iter().any(passed_before)) {
+        return false;
+    }
     store.flows.iter().all(|flow| {
         OF_SOCKETS.iter().all(|point| flow.at(*point).is_empty())
             && !flow.events.has(&EVENTS_OF_SOCKETS)
@@ -181,7 +185,7 @@ impl RoundTrips {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing;
+    use crate::{StoreWindow, testing};
 
     fn places(text: &str) -> Vec<(Place, RoundTrips)> {
         let store = testing::store(text);
@@ -233,6 +237,14 @@ mod tests {
         assert!(are_alone(&testing::store("0ns 4 +9 | 5ns <5 ack=9 | 9ns retransmit 0..9 code=1")));
         for more in ["1 +9", "2 +9", "7 +9", "8 +9", "tcp-state", "send-window", "accept", "drop"] {
             assert!(!are_alone(&testing::store(&format!("0ns 4 +9 | 5ns {more}"))), "{more}");
+        }
+        // What passed before a window shows it too.
+        let mut store = testing::store("0ns 4 +9 | 5ns <5 ack=9");
+        for (written, alone) in [(false, true), (true, false)] {
+            let mut watched = [[false; 8]; 2];
+            watched[1][Point::SendEnqueue.index()] = written;
+            store.window = Some(StoreWindow { since_ns: 0, until_ns: 9, watched, floors: [0; 2] });
+            assert_eq!(are_alone(&store), alone);
         }
     }
 }

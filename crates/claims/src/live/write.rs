@@ -199,8 +199,7 @@ mod tests {
         let settings = schemars::generate::SchemaSettings::draft2020_12().for_serialize();
         let schema = settings.into_generator().into_root_schema_for::<Document<'_>>();
         let expected = serde_json::to_string_pretty(&schema).unwrap() + "\n";
-        let path =
-            concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/schema/claims-live.json");
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/schema/claims-live.json");
         if std::env::var_os("SOCKSCOPE_UPDATE").is_some() {
             std::fs::write(path, &expected).unwrap();
         }
