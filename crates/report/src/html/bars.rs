@@ -19,7 +19,8 @@ const SAME_SHARE: f64 = 0.01;
 const VISIBLE_PX: f64 = 0.3;
 const OVER_TIME_PX: (usize, usize) = (900, 34);
 
-/// The shares of a flow's time as one bar. Its words are those of places of 1 % or more.
+/// The shares of a flow's time as one bar. Its words are those of places of 1 % or more. A style sheet has the colours,
+/// and where a reader drops it, the attributes.
 pub(super) fn sum(ledger: &Ledger, is_udp: bool, (width, height): (u64, u64)) -> Markup {
     let places: Vec<_> =
         LedgerPart::ALL.into_iter().zip(ledger.ns).filter(|(_, ns)| *ns > 0).collect();
@@ -37,7 +38,7 @@ pub(super) fn sum(ledger: &Ledger, is_udp: bool, (width, height): (u64, u64)) ->
             @for (((part, _), part_px), left) in places.iter().zip(&widths).zip(lefts) {
                 @let look = palette::place(*part);
                 @if *part_px > 0 {
-                    rect class=(look.class) x=(left) width=(part_px) height=(height) {}
+                    rect class=(look.class) x=(left) width=(part_px) height=(height) fill=(look.on_light) {}
                 }
                 @if *part_px >= LETTER_PX {
                     text x=(left + part_px / 2) y=(height * 3 / 4) { (look.letter) }
@@ -186,7 +187,7 @@ mod tests {
         ledger.ns[LedgerPart::ReceiveApp as usize] = 25;
         ledger.ns[LedgerPart::SendNagle as usize] = 75;
         let bar = sum(&ledger, false, WIDE).into_string();
-        let nagle = r#"<rect class="place-send_queue-nagle" x="0" width="480" height="20">"#;
+        let nagle = r##"<rect class="place-send_queue-nagle" x="0" width="480" height="20" fill="#0072b2">"##;
         let at = |text: &str| bar.find(text).unwrap_or_else(|| panic!("{text} in {bar}"));
         assert!(at(nagle) < at(r#"<rect class="place-receive_queue-app" x="480""#));
         assert!(bar.contains(">N</text>") && bar.contains("send_queue.nagle 75.0 %"));

@@ -12,6 +12,7 @@ mod findings;
 mod pack;
 mod page;
 mod path;
+mod summary;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -30,6 +31,7 @@ use crate::text::lines;
 use crate::{Format, Json, Report, ReportError};
 use connection::{Section, Subsection};
 use figures::Detailed;
+pub use summary::Summary;
 
 /// Size of a file, which only the list of connections and the report's JSON may exceed.
 const BYTES_MAX: usize = 1_900_000;

@@ -3,7 +3,7 @@
 use std::io;
 
 use sockscope_analysis::{ConnectionAnalysis, FlowAnalysis};
-use sockscope_record::{ConnectionId, Protocol};
+use sockscope_record::{ConnectionId, FlowId, Protocol};
 
 use super::page::{Labelled, Page};
 use super::{calls, closing, connection, header};
@@ -20,13 +20,16 @@ pub(crate) struct Head {
     pub(crate) verdict: Vec<Labelled>,
     /// The connection that the verdict names.
     pub(crate) lead: Option<ConnectionId>,
+    /// The direction that it names.
+    pub(crate) flow: Option<FlowId>,
 }
 
 pub(crate) fn head(report: &Report<'_>) -> io::Result<Head> {
     let (mut origin, lead) = Page::collect(report.options, |page| header::write(report, page))?;
     let first = origin.iter().position(|line| line.label == VERDICT).unwrap_or(origin.len());
     let verdict = origin.split_off(first);
-    Ok(Head { origin, verdict, lead: lead.map(|lead| lead.connection) })
+    let flow = lead.as_ref().and_then(|lead| lead.flow);
+    Ok(Head { origin, verdict, lead: lead.map(|lead| lead.connection), flow })
 }
 
 /// The ends of a connection, and notes on it.
