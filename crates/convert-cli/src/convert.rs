@@ -22,8 +22,12 @@ const BUFFER: usize = 1 << 18;
 /// The first octets of a file of gzip (RFC 1952 §2.3.1).
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
-/// `sockscope convert`.
-pub fn convert(arguments: &args::Convert) -> Result<(), Failure> {
+/// Writes the bundle. `say` gets the notes once the capture was read, also where no packet of it can be used.
+///
+/// # Errors
+///
+/// When the capture cannot be read or has no packet that can be used, or the bundle cannot be written.
+pub fn write(arguments: &args::Convert, say: impl FnOnce(&[String])) -> Result<Converted, Failure> {
     let file = arguments.file.display();
     let Input { octets, read_octets, file_octets } = input(&arguments.file)?;
     let output = OutputDir::find(&arguments.output, &[&arguments.file])?;
@@ -48,9 +52,7 @@ pub fn convert(arguments: &args::Convert) -> Result<(), Failure> {
         Problem::Failure(failure) => failure,
     })?;
     let notes = notes(&summary, !told.host.is_empty());
-    for note in &notes {
-        stderr!("sockscope: {file}: {note}");
-    }
+    say(&notes);
     let Some((writer, _lock, meta)) = bundle.finish(&summary, notes) else {
         return Err(Failure::new(format!(
             "{file}: no packet of TCP or UDP that can be read, of {} in it",
@@ -59,10 +61,31 @@ pub fn convert(arguments: &args::Convert) -> Result<(), Failure> {
     };
     let records = writer.records();
     writer.finish(meta)?;
+    Ok(Converted { records, connections: summary.connections })
+}
+
+/// What was written of a capture.
+#[derive(Debug)]
+pub struct Converted {
+    /// Records in the bundle.
+    pub records: u64,
+    /// Connections in it.
+    pub connections: usize,
+}
+
+/// `sockscope convert`.
+///
+/// # Errors
+///
+/// As [`write()`].
+pub fn convert(arguments: &args::Convert) -> Result<(), Failure> {
+    let file = arguments.file.display();
+    let say = |notes: &[String]| notes.iter().for_each(|note| stderr!("sockscope: {file}: {note}"));
+    let written = write(arguments, say)?;
     stderr!(
         "sockscope: {} of {} in {}; see it: sockscope report {2}",
-        counted(records, "record"),
-        counted(summary.connections as u64, "connection"),
+        counted(written.records, "record"),
+        counted(written.connections as u64, "connection"),
         arguments.output.display()
     );
     Ok(())

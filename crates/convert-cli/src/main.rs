@@ -6,17 +6,13 @@
 // It panics on a write error: use `stderr!`.
 #![deny(clippy::print_stderr)]
 
-mod args;
-mod convert;
-mod export;
-
 use std::process::ExitCode;
 
 use clap::Parser;
+use sockscope_convert_cli::args::{Arguments, Command};
+use sockscope_convert_cli::{convert, export};
 use sockscope_program::outcome::{self, Outcome};
 use sockscope_program::usage_error;
-
-use args::{Arguments, Command};
 
 fn main() -> ExitCode {
     let arguments = Arguments::try_parse().map_err(|error| usage_error::failure(&error));
