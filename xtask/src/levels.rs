@@ -42,7 +42,7 @@ pub const TABLE: &[Row] = &[
     row(6, "convert-cli", "the program sockscope-convert"),
     row(6, "view-cli", "the program sockscope-view"),
     row(6, "watch-cli", "the program sockscope-watch"),
-    row(6, "python", "the Python package"),
+    row(7, "python", "the Python package"),
 ];
 
 /// The level of the crate in this folder; `None` when the table does not list it.

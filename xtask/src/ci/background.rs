@@ -21,6 +21,11 @@ const STEPS: &[Step] = &[
         variable: Some(programs::LINT),
     },
     step("workloads", "python3 -B -m unittest discover --start-directory tests/workloads"),
+    Step {
+        name: "python package",
+        command: "scripts/python-package",
+        variable: Some(programs::LINT),
+    },
 ];
 
 /// Runs `live` and meanwhile all steps of the background. Fails where one of both fails; both end first.
