@@ -17,6 +17,9 @@ class Documents(unittest.TestCase):
             with self.subTest(page):
                 self.assertEqual(examples.of_page(page), [])
 
+    def test_the_notebook_has_the_outputs_of_its_cells(self):
+        self.assertEqual(examples.of_notebook("docs/guide/one-stalled-call.ipynb"), [])
+
     def test_an_example_with_another_result_is_found(self):
         differences = []
         block = ">>> 1 + 1\n3\n>>> 2 + 2\n4\n>>> int('x')\nTraceback (most recent call last):\n  ...\n"
