@@ -1,8 +1,8 @@
 //! The interface's queue and the driver that takes packets from it.
 
 use crate::common::*;
-use sockscope_record::Kind;
-use sockscope_sim::programs::{BulkWriter, Sink};
+use sockscope_record::{Kind, Record};
+use sockscope_sim::programs::{BulkWriter, Setup, Sink};
 use sockscope_sim::{Everything, Machine, Outcome, Simulation};
 
 /// Where the segments begin that find the queue full, when one call of `tcp_output` sends four of 1,024
@@ -58,4 +58,37 @@ fn a_driver_that_is_still_sending_takes_nothing_of_a_burst() {
     }
     assert_eq!(refused_by(&client, "sunos-4.1", 3), [] as [u64; 0]);
     assert_eq!(refused_by(&client, "sunos-4.1", 2), [2920]);
+}
+
+/// Mean time of a packet in the IP queue in a transfer of 256 KB between two SPARCstation 1 with probes, whose
+/// `splnet` masks the network's devices or does not. Microseconds.
+fn wait_in_ip_queue_us(masks_devices: bool) -> u64 {
+    let mut scenario = ethernet10("sunos-4.0.3", "sparcstation-1", 1);
+    for host in &mut scenario.hosts {
+        host.personality.interface.masks_devices = masks_devices;
+        host.has_probes = true;
+    }
+    let mut sim = Simulation::new(scenario, Everything::default()).unwrap();
+    let setup = Setup { buffer_bytes: Some(52_428), ..Setup::default() };
+    sim.spawn(1, Box::new(Sink::new(PORT, 52_428, 1).set_up(setup)), 0);
+    sim.spawn(0, Box::new(BulkWriter::new(TO, 262_144, 1).set_up(setup)), SECOND_NS / 10);
+    assert_eq!(sim.run_to_end(60 * SECOND_NS), Outcome::Ended);
+    let at = |kind| {
+        let of_data = |record: &&Record| record.kind == kind && record.len > 0;
+        let times = sim.sink().records.iter().filter(of_data).map(|record| record.at_ns);
+        (times.clone().sum::<u64>(), times.count() as u64)
+    };
+    let ((came_ns, came), (left_ns, left)) = (at(Kind::InputEnqueue), at(Kind::InputDequeue));
+    assert_eq!(came, left);
+    (left_ns - came_ns) / came / 1000
+}
+
+/// Table 1 of the SunOS study has 124 us, to which the receive interrupt is fitted. A device that interrupts the
+/// protocol puts a packet into the queue while the protocol runs, and it waits until that is done.
+#[test]
+fn packets_wait_as_printed_where_the_protocol_masks_devices() {
+    let masked_us = wait_in_ip_queue_us(true);
+    assert!((118..=130).contains(&masked_us), "{masked_us}");
+    let unmasked_us = wait_in_ip_queue_us(false);
+    assert!(unmasked_us > 180, "{unmasked_us}");
 }
