@@ -135,3 +135,18 @@ fn a_larger_buffer_is_slower_where_the_sender_waits_for_fewer_acknowledgments() 
     assert!(large.acks().len() * 3 < small.acks().len());
     assert!(waited > 0.8 * lost, "{waited} s of {lost} s");
 }
+
+/// A device that sends back to back waits for no interrupt. Two SPARCstation 1 carry more with it, although the
+/// receiver's device finds less room for acknowledgments.
+#[test]
+fn a_driver_without_its_gap_is_no_slower() {
+    let result = results("si-1c", &["machine=sparcstation-1", "topology=pair"]);
+    let of = |driver_gap| {
+        let is_it = |case: &&CaseResult| {
+            let parameters = &case.case.parameters;
+            parameters.driver_gap == driver_gap && parameters.protocol_cost_percent == 100
+        };
+        result.cases.iter().find(is_it).map(rate).unwrap()
+    };
+    assert!(of(Some(false)) > of(None), "{} {}", of(Some(false)), of(None));
+}

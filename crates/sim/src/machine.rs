@@ -67,7 +67,9 @@ pub struct Cpu {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Driver {
-    /// From the end of `enstart` to the first bit on the wire, without the CPU, in nanoseconds.
+    /// From the time that the device can begin a frame to its first bit on the wire, without the CPU: after
+    /// the end of `enstart`, or after the frame before it in a device that sends back to back. In
+    /// nanoseconds.
     pub start_ns: u64,
     /// Least time from the end of one frame to the start of the next one, in nanoseconds.
     pub gap_ns: u64,

@@ -21,8 +21,8 @@ use crate::file::{File, section};
 /// column).
 const RECEIVING_NS: f64 = 260_000.0;
 
-/// A packet of a continuous transfer waits so long in the IP queue (Table 1, right column). The longer the
-/// receive interrupt, the shorter: what it takes from the receiving process is not spent at `splnet`.
+/// A packet of a continuous transfer waits so long in the IP queue (Table 1, right column). In the model a
+/// longer receive interrupt makes this wait shorter.
 const WAITING_NS: f64 = 124_000.0;
 
 /// Seeds of the transfers whose mean wait is fitted: the phase of the timers moves it.

@@ -109,6 +109,7 @@ impl Host {
 
     /// The frame being sent has gone; whether the host has to run.
     pub(crate) fn sent(&mut self, now_ns: u64, interface: u8, shared: &mut Shared) -> bool {
+        let Driver { start_ns, gap_ns, .. } = self.machine.driver;
         let Some(device) = self.device(interface) else { return false };
         assert!(device.is_sending, "a frame has gone that was not with the link");
         device.ring.pop_front();
@@ -116,7 +117,8 @@ impl Host {
         let next = device.ring.front().copied();
         device.is_sending = next.is_some();
         if let Some(frame) = next {
-            device.offer(now_ns, now_ns, frame, shared);
+            // The device fetches each frame's beginning, as it does that of the first in its ring.
+            device.offer(now_ns, now_ns + start_ns.max(gap_ns), frame, shared);
         }
         self.interrupt(HardInterrupt::Sent(interface));
         true

@@ -92,3 +92,28 @@ fn packets_wait_as_printed_where_the_protocol_masks_devices() {
     let unmasked_us = wait_in_ip_queue_us(false);
     assert!(unmasked_us > 180, "{unmasked_us}");
 }
+
+/// Time from the last bit of a frame to the first one of the next frame, where a device sends four frames
+/// of 1,024 bytes from its ring, as the arrivals at the other host have it. Nanoseconds.
+fn silences_ns(start_ns: u64) -> Vec<u64> {
+    let mut scenario = ethernet10("tahoe", "sparcstation-1", 1);
+    let driver = &mut scenario.hosts[0].machine.driver;
+    (driver.sends_back_to_back, driver.start_ns) = (true, start_ns);
+    let mut sim = Simulation::new(scenario, Everything::default()).unwrap();
+    sim.spawn(1, Box::new(Sink::new(PORT, 4096, 1)), 0);
+    sim.spawn(0, Box::new(BulkWriter::new(TO, 4096, 1)), 1000);
+    assert_eq!(sim.run_to_end(60 * SECOND_NS), Outcome::Ended);
+    let arrived = sim.sink().records.iter().filter(|record| record.kind == Kind::InputEnqueue);
+    let arrived: Vec<_> = arrived.filter(|record| record.len == 1024).collect();
+    // Data, headers of TCP, IP and Ethernet, and its framing, at 10 Mbit/s.
+    let frame_ns = (1024 + 40 + 14 + 12) * 800;
+    arrived.windows(2).map(|pair| pair[1].at_ns - pair[0].at_ns - frame_ns).collect()
+}
+
+#[test]
+fn a_device_takes_its_time_for_each_frame_of_its_ring() {
+    // The cable asks for 9.6 us of silence, which a quick device waits for.
+    assert_eq!(silences_ns(0), [9_600; 3]);
+    assert_eq!(silences_ns(5_000), [9_600; 3]);
+    assert_eq!(silences_ns(300_000), [300_000; 3]);
+}
