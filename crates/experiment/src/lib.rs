@@ -193,6 +193,12 @@ impl Experiment {
     /// When it makes no sense without them, or no result is left.
     pub fn without(&self, parameters: &[&str], results: &[Keep]) -> Result<Self> {
         let mut rest = self.clone();
+        if parameters.contains(&"machine") {
+            // A variant holds the packets of its machine to the size of the others'.
+            let of_machine =
+                rest.variant.iter_mut().filter(|variant| variant.contains_key("machine"));
+            of_machine.for_each(|variant| drop(variant.remove("segment_bytes")));
+        }
         for name in parameters {
             rest.parameters.remove(*name);
             rest.sweep.remove(*name);

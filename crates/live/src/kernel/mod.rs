@@ -531,12 +531,12 @@ mod tests {
     fn what_only_the_model_has_is_left_out_and_said() {
         let buffers = of_kernel(&builtin_by_id("si-1a").unwrap()).unwrap();
         let cases = buffers.cases().unwrap();
-        // Of three variants two differ in the machine alone.
+        // Of three variants two differ in the machine, and in its system and driver, alone.
         assert_eq!(cases.len(), 2 * 13);
         assert_eq!(
             buffers.notes,
             [
-                "only the model has machine, personality",
+                "only the model has driver_gap, machine, personality",
                 "total_bytes is 1048576 in place of 5242880",
                 "write_bytes is 1048576 in place of 5242880"
             ]
