@@ -145,11 +145,11 @@ fn a_mean_byte_stands_where_the_paper_saw_the_trouble() {
         ("si-1a", &["topology=pair", "socket_buffer_bytes=52224"], Stage::InterfaceQueue, 0.9),
         ("si-1a", &["topology=loopback", "socket_buffer_bytes=49152"], Stage::ReceiveQueue, 0.5),
         ("si-1b", &["socket_buffer_bytes=52224"], Stage::InterfaceQueue, 0.9),
-        ("si-2a", &[], Stage::InterfaceQueue, 0.9),
+        ("si-2a", &[], Stage::InterfaceQueue, 0.85),
         ("si-3a", &[], Stage::ReceiveQueue, 0.5),
         ("si-4a", &["load=0"], Stage::InterfaceQueue, 0.9),
         ("si-4a", &["load=4", "load_at=server"], Stage::ReceiveQueue, 0.5),
-        ("si-4b", &["load=0"], Stage::InterfaceQueue, 0.9),
+        ("si-4b", &["load=0"], Stage::InterfaceQueue, 0.85),
         ("si-4b", &["load=4", "load_at=server"], Stage::ReceiveQueue, 0.5),
     ];
     for (id, changes, stage, share) in cases {
@@ -246,8 +246,8 @@ const TALES: &[Tale] = &[
     ("si-1a", &["topology=pair", "socket_buffer_bytes=52224"], INTERFACE),
     ("si-1a", &["machine=sparcstation-2", "topology=pair", "socket_buffer_bytes=52224"], INTERFACE),
     ("si-1a", &["topology=loopback", "socket_buffer_bytes=49152"], Some(FindingId::LateWakeup)),
-    // Four packets wait for one late acknowledgment, at the beginning.
-    ("si-1a", &["topology=pair", "socket_buffer_bytes=4096"], Some(FindingId::DelayedAckWait)),
+    // The window of four packets is the whole send buffer.
+    ("si-1a", &["topology=pair", "socket_buffer_bytes=4096"], Some(FindingId::SendBufferLimited)),
     ("si-1b", &["socket_buffer_bytes=52224"], INTERFACE),
     ("si-1c", &["topology=pair", "protocol_cost_percent=50"], INTERFACE),
     ("si-1c", &["topology=pair", "driver_gap=false"], Some(FindingId::DelayedAckWait)),
@@ -255,7 +255,7 @@ const TALES: &[Tale] = &[
     ("si-2b", &["write_pause_ms=1000"], None),
     ("si-3a", &[], Some(FindingId::LateWakeup)),
     ("si-3b", &["topology=pair", "socket_buffer_bytes=52428", "read_pause_ms=0"], INTERFACE),
-    ("si-3b", &["topology=pair", "socket_buffer_bytes=52428", "read_pause_ms=20"], READS_LATE),
+    ("si-3b", &["topology=pair", "socket_buffer_bytes=52428", "read_pause_ms=80"], READS_LATE),
     ("si-3b", &["topology=loopback", "socket_buffer_bytes=52428", "read_pause_ms=80"], READS_LATE),
     ("si-4a", &["load=0"], INTERFACE),
     ("si-4a", &["load=4", "load_at=server"], Some(FindingId::LateWakeup)),
@@ -275,11 +275,15 @@ const READS_LATE: Option<FindingId> = Some(FindingId::SlowReader);
 
 #[test]
 fn every_experiment_tells_first_what_the_paper_saw_in_it() {
+    let mut others = Vec::new();
     for (id, changes, first) in TALES {
         let story = Story::of(id, changes);
-        assert_eq!(story.first(), *first, "{id} {changes:?}");
         let names_reader = READER.iter().any(|finding| story.found(*finding) > 0);
         let is_reader = first.is_some_and(|first| READER.contains(&first));
-        assert_eq!(names_reader, is_reader, "{id} {changes:?}: the reader, and nowhere else");
+        // The reader where it is first, and nowhere else.
+        if story.first() != *first || names_reader != is_reader {
+            others.push((id, changes, story.first(), names_reader));
+        }
     }
+    assert!(others.is_empty(), "{others:#?}");
 }
