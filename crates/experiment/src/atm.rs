@@ -71,7 +71,8 @@ pub enum DriverPart {
 pub enum DataFrom {
     /// In the cache.
     Cache,
-    /// In memory: each cache line is filled once.
+    /// In memory: each cache line is filled once. The header of a packet, which the processor wrote, is in
+    /// the cache.
     #[default]
     Memory,
     /// In memory, past the cache.
