@@ -121,9 +121,19 @@ fn whatever_a_lossy_link_ends_is_told_with_the_link() {
     }
     assert!(told.iter().all(|error| error.ends_with(hint)), "{told:#?}");
     assert!(told.iter().any(|error| error.contains("no end after")), "{told:#?}");
-    let changes = ["clients=1", "own_hosts=false", "run_ms=60000", "lost_per_million=200000"];
+    let changes = ["clients=1", "own_hosts=false", "run_ms=20000", "lost_per_million=500000"];
     let told = result("pc-4", &changes).err().unwrap_or_default();
-    assert!(told.contains("part of the response never came") && told.ends_with(hint), "{told}");
+    assert!(told.contains(" ended") && told.ends_with(hint), "{told}");
+}
+
+/// A fifth of all frames is lost: some calls get no whole response, and their client makes the next one.
+#[test]
+fn calls_that_fail_are_counted_and_others_end() {
+    let changes = ["clients=1", "own_hosts=false", "run_ms=60000", "lost_per_million=200000"];
+    let result = result("pc-4", &changes).unwrap();
+    let measured = &result.cases[0].measured;
+    assert!(measured.measure("failed_calls").unwrap() > 0.0);
+    assert!(measured.call_ns.n() > 3, "{}", measured.call_ns.n());
 }
 
 /// The call that waits for a connection learns why it is missing; a write after the end, that it is over.

@@ -26,7 +26,10 @@ pub(super) fn measured(
     let calls = &after.tally.calls[before.tally.calls.len()..];
     let [first, .., last] = calls else {
         let ended = counted(calls.len() as u64, "transaction");
-        return Err(format!("{ended} ended: the run is too short"));
+        return Err(match after.tally.failed - before.tally.failed {
+            0 => format!("{ended} ended: the run is too short"),
+            failed => format!("{ended} ended, and {} failed", counted(failed, "call")),
+        });
     };
     let transfer_ns = last.ended_ns - first.ended_ns;
     let mut call_ns = Distribution::default();
@@ -84,6 +87,7 @@ fn of_hosts(before: &Counts, after: &Counts, span_ns: u64) -> Vec<Measure> {
         ("dropped_frames", count(after.dropped, before.dropped)),
         ("blocks_again", count(after.tally.blocks_again, before.tally.blocks_again)),
         ("timeouts", count(after.tally.timeouts, before.tally.timeouts)),
+        ("failed_calls", count(after.tally.failed, before.tally.failed)),
     ]
     .map(|(name, value)| Measure::new(name, value))
     .into()

@@ -161,6 +161,7 @@ impl Network {
             tally.calls.extend(more.calls);
             tally.blocks_again += more.blocks_again;
             tally.timeouts += more.timeouts;
+            tally.failed += more.failed;
         }
         tally.calls.sort_unstable_by_key(|call| (call.ended_ns, call.began_ns));
         let of = |host: Option<&Host>| host.map(Host::counts).unwrap_or_default();

@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 
 use sockscope_vmtp::server::{Incoming, RespondError};
-use sockscope_vmtp::wire::{Entity, Header, Kind, Notice, NoticeTo, code};
+use sockscope_vmtp::wire::{Entity, Header, Kind, Notice, NoticeTo};
 use sockscope_vmtp::{Client, Config, Event, Options, Outcome, Request, Response, Server};
 
 use super::machine::Machine;
@@ -53,6 +53,8 @@ pub(super) struct Tally {
     pub blocks_again: u64,
     /// Requests sent again for lack of an answer.
     pub timeouts: u64,
+    /// Calls of a client that got no response which could be used.
+    pub failed: u64,
 }
 
 /// A transaction as its client sees it. Packets and their octets count from its beginning to its end.
@@ -92,7 +94,9 @@ enum ClientPhase {
     Sending,
     Asleep,
     /// It returns to the program.
-    Waking,
+    Waking {
+        is_answered: bool,
+    },
 }
 
 /// A client and its state.
@@ -104,6 +108,8 @@ pub(super) struct ClientProcess {
     /// The transaction under way, and those that ended.
     call: Call,
     calls: Vec<Call>,
+    /// Calls that failed; the client goes on with the next one.
+    failed: u64,
 }
 
 impl ClientProcess {
@@ -115,10 +121,13 @@ impl ClientProcess {
             events: VecDeque::new(),
             call: Call::default(),
             calls: Vec::new(),
+            failed: 0,
         }
     }
 
     fn begin(&mut self, now_ns: u64) -> Result<(), String> {
+        // Those of a call that failed are over.
+        self.events.clear();
         let segment = vec![0x5a; self.question.bytes];
         let request = Request { code: 1, segment, ..Request::default() };
         let Question { server, to, .. } = self.question;
@@ -126,12 +135,12 @@ impl ClientProcess {
         begun.map(|_| ()).map_err(|error| error.to_string())
     }
 
-    /// The response, as octets that are copied to the user.
-    fn response(&mut self) -> Result<Response<u16>, String> {
+    /// The response, whose octets are copied to the user; `None` where the call failed: no answer
+    /// arrived, or part of one.
+    fn response(&mut self) -> Result<Option<Response<u16>>, String> {
         match self.events.pop_front() {
-            Some(Event::Response(response)) if response.code == 0 => Ok(response),
-            Some(Event::Response(response)) => Err(unanswered(response.code)),
-            Some(Event::Failed(code)) => Err(unanswered(code)),
+            Some(Event::Response(response)) if response.code == 0 => Ok(Some(response)),
+            Some(Event::Response(_) | Event::Failed(_)) => Ok(None),
             Some(Event::Finished(_)) | None => Err("a client was woken without a response".into()),
         }
     }
@@ -141,16 +150,6 @@ impl ClientProcess {
             self.events.push_back(event);
         }
     }
-}
-
-/// Why a call has no response that could be used.
-fn unanswered(code: u32) -> String {
-    let why = match code {
-        code::RETRANS_TIMEOUT => "nobody answered",
-        code::BAD_REPLY_SEGMENT => "part of the response never came",
-        _ => "it was refused",
-    };
-    format!("a client's call failed: {why} (response code {code})")
 }
 
 impl Process for ClientProcess {
@@ -195,12 +194,17 @@ impl Process for ClientProcess {
                 }
             },
             ClientPhase::Asleep => {
-                let bytes = self.response()?.segment.len();
-                self.phase = ClientPhase::Waking;
+                let response = self.response()?;
+                self.phase = ClientPhase::Waking { is_answered: response.is_some() };
+                let bytes = response.map_or(0, |response| response.segment.len());
                 Ok(Step::Work(machine.crossing_ns() + machine.copy_ns(bytes)))
             }
-            ClientPhase::Waking => {
-                self.calls.push(Call { ended_ns: now_ns, ..self.call });
+            ClientPhase::Waking { is_answered } => {
+                if is_answered {
+                    self.calls.push(Call { ended_ns: now_ns, ..self.call });
+                } else {
+                    self.failed += 1;
+                }
                 self.phase = ClientPhase::Begin;
                 self.step(now_ns, machine)
             }
@@ -234,6 +238,7 @@ impl Process for ClientProcess {
             calls: self.calls.clone(),
             blocks_again: counters.blocks_again,
             timeouts: counters.timeouts,
+            failed: self.failed,
         }
     }
 }
@@ -352,6 +357,6 @@ impl Process for ServerProcess {
 
     fn tally(&self) -> Tally {
         let counters = self.engine.counters();
-        Tally { blocks_again: counters.blocks_again, calls: Vec::new(), timeouts: 0 }
+        Tally { blocks_again: counters.blocks_again, ..Tally::default() }
     }
 }

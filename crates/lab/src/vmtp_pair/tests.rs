@@ -115,6 +115,27 @@ fn a_group_outlives_lost_frames() {
     }
 }
 
+/// Clients that share a cable beyond what it carries: calls that get no whole response are counted, and
+/// the others go on.
+#[test]
+fn a_client_that_fails_does_not_end_the_run_of_the_others() {
+    let text = "request_bytes = 16384\nresponse_bytes = 16384\nclients = 64\nown_hosts = true\n\
+        run_ms = 8000";
+    let measured = run(text);
+    assert!(measure(&measured, "failed_calls") > 0.0);
+    assert!(measured.call_ns.n() > 64, "{} calls", measured.call_ns.n());
+    assert!(measure(&measured, "network_busy_percent") < 100.5);
+}
+
+/// No answer at all: every call fails, which is an error.
+#[test]
+fn calls_that_all_fail_are_an_error() {
+    let text = "machine = \"decstation-5000-200\"\nrequest_bytes = 0\nrun_ms = 60000\n\
+        lost_per_million = 1000000";
+    let error = simulate(&toml::from_str(text).unwrap(), 1).unwrap_err();
+    assert!(error.contains("0 transactions ended, and ") && error.contains("failed"), "{error}");
+}
+
 #[test]
 fn a_run_that_is_too_short_says_so() {
     let text = "machine = \"decstation-3100\"\nrequest_bytes = 16384\nrun_ms = 60";
