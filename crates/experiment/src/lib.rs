@@ -166,23 +166,59 @@ impl Experiment {
     pub fn set_all<T: AsRef<str>>(&mut self, changes: &[T]) -> Result<()> {
         one_value_each(changes)?;
         let given = || changes.iter().map(|text| format!("--set {}", text.as_ref()));
-        for text in changes {
-            let text = text.as_ref();
-            let refuse = |problem: &str| Error::file(&format!("--set {text}"), problem);
-            let pair = text.split_once('=').filter(|(name, _)| !name.is_empty());
-            let (name, value) = pair.ok_or_else(|| refuse("expected NAME=VALUE"))?;
-            // What is no number and no boolean is taken as a word.
-            let value = value.parse().unwrap_or_else(|_| Value::String(value.to_owned()));
+        let refuse = |problem: String| Error::file(&given().collect::<Vec<_>>().join(" "), problem);
+        let pairs: Vec<_> =
+            changes.iter().map(|text| name_and_value(text.as_ref())).collect::<Result<_>>()?;
+        let mut changed = self.clone();
+        let done = changed.replace(&pairs).or_else(|problem| {
+            // Where not every variant makes sense with the values, they pick those that have them.
+            changed = self.clone();
+            if !changed.pick(&pairs) {
+                return Err(problem);
+            }
+            changed.replace(&pairs).map_err(|_| problem)
+        });
+        done.map_err(refuse)?;
+        *self = changed;
+        Ok(())
+    }
+
+    /// Replaces parameters in all variants, and says what makes no sense then.
+    fn replace(&mut self, pairs: &[(String, Value)]) -> std::result::Result<(), String> {
+        for (name, value) in pairs {
             self.sweep.remove(name);
             self.shown.remove(name);
             self.variant.iter_mut().for_each(|variant| drop(variant.remove(name)));
             self.changes.retain(|(other, _)| other != name);
-            self.changes.push((name.to_owned(), value.clone()));
-            self.parameters.insert(name.to_owned(), value);
+            self.changes.push((name.clone(), value.clone()));
+            self.parameters.insert(name.clone(), value.clone());
         }
         self.variant = distinct(std::mem::take(&mut self.variant));
-        let refuse = |problem: String| Error::file(&given().collect::<Vec<_>>().join(" "), problem);
-        self.validate().map_err(refuse)
+        self.validate()?;
+        self.check_link()
+    }
+
+    /// Keeps the variants that have none of these names, or with this value; whether some are left out, and
+    /// some are not.
+    fn pick(&mut self, pairs: &[(String, Value)]) -> bool {
+        let all = self.variant.len();
+        let has = |variant: &Table, (name, value): &(String, Value)| {
+            variant.get(name).is_none_or(|its| its == value)
+        };
+        self.variant.retain(|variant| pairs.iter().all(|pair| has(variant, pair)));
+        (1..all).contains(&self.variant.len())
+    }
+
+    /// Refuses a link that was set where no case has one.
+    fn check_link(&self) -> std::result::Result<(), String> {
+        let is_set = self.changes.iter().any(|(name, _)| name == "link");
+        let cases = self.expand()?;
+        let has_none = cases.iter().all(|case| case.parameters.topology == Topology::Loopback);
+        if is_set && has_none {
+            return Err("`link` needs two hosts, and `topology = \"loopback\"` has one: set topology=pair too"
+                .to_owned());
+        }
+        Ok(())
     }
 
     /// The same without these parameters and these kinds of results, as on something that does not have them. Cases that
@@ -462,6 +498,16 @@ pub fn one_value_each<T: AsRef<str>>(changes: &[T]) -> Result<()> {
     Ok(())
 }
 
+/// The name and the value of a change, as `data_bytes=4800`.
+fn name_and_value(text: &str) -> Result<(String, Value)> {
+    let refuse = || Error::file(&format!("--set {text}"), "expected NAME=VALUE");
+    let pair = text.split_once('=').filter(|(name, _)| !name.is_empty());
+    let (name, value) = pair.ok_or_else(refuse)?;
+    // What is no number and no boolean is taken as a word.
+    let value = value.parse().unwrap_or_else(|_| Value::String(value.to_owned()));
+    Ok((name.to_owned(), value))
+}
+
 /// A parameter and its value, as [`Experiment::set`] takes them.
 fn change(name: &str, value: &Value) -> String {
     match value {
@@ -616,6 +662,31 @@ mod tests {
         assert_eq!(experiment.cases().unwrap().len(), 3 * 8);
         experiment.set("personality=tahoe").unwrap();
         assert_eq!(experiment.cases().unwrap().len(), 2 * 8, "with a portmapper and without");
+    }
+
+    /// A value that makes no sense in all variants picks those that have it.
+    #[test]
+    fn a_value_picks_its_variants_where_others_make_no_sense_with_it() {
+        let rules = |change: &str| {
+            let mut experiment = builtin_by_id("lh-7").unwrap();
+            experiment.set_all(&[change, "data_bytes=4800"]).unwrap();
+            experiment.cases().unwrap().iter().map(Case::words).collect::<Vec<_>>()
+        };
+        let whole = "the only case";
+        assert_eq!(rules("send_rule=old"), [whole, "nodelay true", "rpc_buffer_bytes 4096"]);
+        let marks = ["1024", "1460", "0"].map(|mark| format!("low_water_bytes {mark}"));
+        assert_eq!(rules("send_rule=low-water"), marks);
+        let refused = builtin_by_id("lh-7").unwrap().set("send_rule=fill").unwrap_err().to_string();
+        assert!(refused.contains("`low_water_bytes` goes with"), "no variant has it: {refused}");
+    }
+
+    #[test]
+    fn a_link_that_no_case_has_is_refused() {
+        let mut experiment = builtin_by_id("si-1a").unwrap();
+        experiment.set("link=line-3").unwrap();
+        let refused = experiment.set("topology=loopback").unwrap_err().to_string();
+        assert!(refused.contains("`link` needs two hosts"), "{refused}");
+        experiment.set("topology=pair").unwrap();
     }
 
     #[test]

@@ -15,7 +15,7 @@ use sockscope_experiment::{Case, Experiment, Keep};
 use sockscope_record::Connection;
 use sockscope_sim::{Everything, RecordSink};
 
-pub(crate) use self::kernel::{machine, personality, without_path};
+pub(crate) use self::kernel::{beyond_limit, machine, personality, without_path};
 pub use self::observed::{Activities, Burst, Observed, length_at, mean};
 pub(crate) use self::programs::{CLIENT_START_NS, SERVER_START_NS, server_address};
 pub(crate) use self::scenario::{Line, scenario_with};

@@ -1,6 +1,7 @@
 //! Running experiments: every repetition of every case is a job, and jobs run on several threads.
 //! Results are in the order of the file, in any order of the threads.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread;
@@ -76,8 +77,12 @@ pub fn run_all(
                 measured: repetitions.reduce(Measurement::and).unwrap_or_default(),
             }
         };
+        let notes: BTreeSet<_> =
+            cases.iter().filter_map(|case| model::beyond_limit(&case.parameters)).collect();
         let cases = cases.iter().map(joined).collect();
-        results.push(RunResult { experiment: experiment.clone(), cases, kernel: None });
+        let mut experiment = experiment.clone();
+        experiment.notes.extend(notes);
+        results.push(RunResult { experiment, cases, kernel: None });
     }
     Ok(results)
 }
@@ -253,5 +258,24 @@ mod tests {
         let changes = ["write_pause_ms=3600000", "load=1", "total_bytes=2048", "write_bytes=1024"];
         let error = problem("si-2b", &changes);
         assert!(error.contains("no end after 3000 s of the model's time; 0 of 2"), "{error}");
+    }
+
+    /// Once for all cases, and only where it is so.
+    #[test]
+    fn a_buffer_past_the_limit_of_its_system_is_noted() {
+        let notes = |buffer: &str| {
+            let mut experiment = builtin_by_id("si-1b").unwrap();
+            experiment.set_all(&["total_bytes=100000", "write_bytes=100000", buffer]).unwrap();
+            let own = experiment.notes.len();
+            run(&experiment, 1, &mut |_, _| {}).unwrap().experiment.notes.split_off(own)
+        };
+        assert_eq!(notes("socket_buffer_bytes=52428"), [] as [String; 0]);
+        let noted = notes("socket_buffer_bytes=60000");
+        assert_eq!(
+            noted,
+            [
+                "sunos-4.0.3 refuses a program socket buffers of more than 52,428 octets; the laboratory sets 60,000 past that limit"
+            ]
+        );
     }
 }

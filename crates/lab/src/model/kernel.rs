@@ -1,6 +1,7 @@
 //! Machines and stacks with the switches of an experiment.
 
 use sockscope_experiment::{AckRule, Case, Parameters, SendRule};
+use sockscope_render::units::grouped;
 use sockscope_sim::Machine;
 use sockscope_stack::personality::{SendFill, SendWait};
 use sockscope_stack::tcp::{ShortSegments, WindowUpdate};
@@ -92,6 +93,20 @@ fn scaled(costs: &Costs, percent: u32) -> Costs {
         scaled.set(routine, cost);
     }
     scaled
+}
+
+/// That a case has larger socket buffers than its system gives a program, where it has.
+pub(crate) fn beyond_limit(parameters: &Parameters) -> Option<String> {
+    let most = Personality::by_name(&parameters.personality)?.socket.buffers.hiwat_max?;
+    let set = parameters.socket_buffer_bytes.max(parameters.receiver_buffer_bytes)?;
+    (set > u64::from(most)).then(|| {
+        format!(
+            "{} refuses a program socket buffers of more than {} octets; the laboratory sets {} past that limit",
+            parameters.personality,
+            grouped(&most.to_string()),
+            grouped(&set.to_string())
+        )
+    })
 }
 
 /// The personality with the switches of the experiment.

@@ -75,7 +75,7 @@ pub(super) fn simulate<S: RecordSink>(
     }
     let measured = {
         let log = log.borrow();
-        let hint = parameters.faults().hint();
+        let hint = parameters.faults().hint() + &load_hint(parameters);
         if let Some(failure) = &log.failure {
             return Err(format!("{failure}{hint}"));
         }
@@ -94,6 +94,16 @@ pub(super) fn simulate<S: RecordSink>(
     let ended =
         Ended { measured, connections, processes, copied_in_bytes, first_write_ns, copy_byte_ps };
     Ok((ended, sim.into_sink()))
+}
+
+/// What to do about an error that load may have caused: a program that does not get the CPU does not listen.
+fn load_hint(parameters: &Parameters) -> String {
+    match parameters.load {
+        0 => String::new(),
+        load => {
+            format!("; beside `load` {load} a program may not get the CPU in time: set less of it")
+        }
+    }
 }
 
 /// Why a run that has not ended was given up.
