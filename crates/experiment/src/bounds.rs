@@ -68,6 +68,7 @@ fn counts(parameters: &Parameters) -> Vec<Bound> {
         ("load", Some(parameters.load.into()), 0, 100),
         ("depth", Some(parameters.depth.into()), 1, 1000),
         ("interface_queue_packets", parameters.interface_queue_packets.map(u64::from), 1, 100_000),
+        ("other_frames_per_s", Some(parameters.other_frames_per_s.into()), 0, 10_000),
         ("profiling_cost_percent", parameters.profiling_cost_percent.map(u64::from), 0, 10_000),
         ("protocol_cost_percent", Some(parameters.protocol_cost_percent.into()), 0, 10_000),
     ]
@@ -77,6 +78,7 @@ fn octets(parameters: &Parameters) -> Vec<Bound> {
     let rpc_buffer = Some(parameters.rpc_buffer_bytes).filter(|bytes| *bytes > 0);
     vec![
         ("segment_bytes", parameters.segment_bytes.map(u64::from), SEGMENT_MIN, 65_495),
+        ("other_frame_bytes", parameters.other_frame_bytes.map(u64::from), 14, 1514),
         ("socket_buffer_bytes", parameters.socket_buffer_bytes, 1, OCTETS_MAX),
         ("receiver_buffer_bytes", parameters.receiver_buffer_bytes, 1, OCTETS_MAX),
         ("read_bytes", parameters.read_bytes, 1, OCTETS_MAX),

@@ -8,7 +8,7 @@ use super::validate::check_hosts;
 
 impl Parameters {
     /// The parameters of hosts and links, by name. All others belong to the programs of a workload.
-    pub const HOSTS: [&str; 23] = [
+    pub const HOSTS: [&str; 25] = [
         "machine",
         "personality",
         "topology",
@@ -19,6 +19,8 @@ impl Parameters {
         "reordered_per_million",
         "reordered_by_us",
         "corrupted_per_million",
+        "other_frames_per_s",
+        "other_frame_bytes",
         "socket_buffer_bytes",
         "segment_bytes",
         "send_rule",
@@ -99,6 +101,10 @@ mod tests {
             ("socket_buffer_bytes=0", "expected `socket_buffer_bytes` from 1"),
             ("lost_per_million=500001", "expected `lost_per_million` from 0"),
             ("link_delay_us=5", "`link_delay_us` goes with `link = \"line-3\"`"),
+            ("other_frame_bytes=64", "`other_frame_bytes` goes with `other_frames_per_s`"),
+            ("link=line-3 other_frames_per_s=5", "needs an Ethernet between two hosts"),
+            ("topology=loopback other_frames_per_s=5", "needs an Ethernet between two hosts"),
+            ("other_frames_per_s=10001", "expected `other_frames_per_s` from 0 to 10000"),
             ("send_rule=low-water", "`low_water_bytes` goes with `send_rule"),
         ] {
             let refused = of(&format!("{HOSTS} {change}")).unwrap_err();

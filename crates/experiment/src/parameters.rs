@@ -31,6 +31,10 @@ pub struct Parameters {
     pub reordered_by_us: Option<u64>,
     /// Frames of a million in which it turns a bit.
     pub corrupted_per_million: u32,
+    /// Frames a second that other stations send on the Ethernet, in the mean.
+    pub other_frames_per_s: u32,
+    /// Octets of each of these; without it, 200.
+    pub other_frame_bytes: Option<u32>,
     /// Transport.
     pub protocol: Protocol,
     /// Size of a message.

@@ -57,12 +57,26 @@ pub(super) fn check_hosts(parameters: &Parameters) -> Result<(), String> {
     if parameters.link_delay_us > 0 && parameters.link != LinkKind::Line3 {
         return Err("`link_delay_us` goes with `link = \"line-3\"`".to_owned());
     }
+    check_other_traffic(parameters)?;
     let faults = parameters.faults();
     faults.validate()?;
     if let Some(name) = faults.first().filter(|_| parameters.topology == Topology::Loopback) {
         return Err(format!(
             "`{name}` needs a link, and `topology = \"loopback\"` has none: set topology=pair too"
         ));
+    }
+    Ok(())
+}
+
+/// Refuses frames of other stations where there is no cable for them.
+fn check_other_traffic(parameters: &Parameters) -> Result<(), String> {
+    let is_given = parameters.other_frames_per_s > 0;
+    if parameters.other_frame_bytes.is_some() && !is_given {
+        return Err("`other_frame_bytes` goes with `other_frames_per_s`".to_owned());
+    }
+    let has_cable = parameters.topology == Topology::Pair && parameters.link != LinkKind::Line3;
+    if is_given && !has_cable {
+        return Err("`other_frames_per_s` needs an Ethernet between two hosts".to_owned());
     }
     Ok(())
 }

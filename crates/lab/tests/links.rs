@@ -186,3 +186,19 @@ fn vmtp_repairs_what_the_cable_does() {
         assert_ne!(result.cases[0].measured, plain.cases[0].measured, "{fault}");
     }
 }
+
+/// Frames of other stations, few enough that a cable of 1984 has them: the driver is called again for 5 to 60
+/// frames of 10,000 that collided, as in Table 3 of the study of buffers in 4.2BSD.
+#[test]
+fn frames_of_other_stations_make_a_sender_collide_now_and_then() {
+    let again = |changes: &[&str]| {
+        let all = ["message_bytes=1024", "profiling=false"];
+        let result = result("bb-1", &[&all[..], changes].concat()).unwrap();
+        let calls = |routine| result.cases[0].measured.calls_of(routine);
+        calls("enstart") - calls("enoutput")
+    };
+    assert_eq!(again(&[]), 0);
+    let rates = [25, 50, 100].map(|rate| again(&[&format!("other_frames_per_s={rate}")]));
+    assert!((5..=60).contains(&rates[1]), "{rates:?}");
+    assert_eq!(again(&["other_frames_per_s=50"]), rates[1]);
+}

@@ -14,11 +14,13 @@ pub(crate) mod port;
 mod streams;
 #[cfg(test)]
 mod tests;
+mod traffic;
 
 pub use context::{LinkCounts, LinkId};
 pub use ethernet::EthernetConfig;
 pub use faults::Faults;
 pub use point_to_point::PointToPointConfig;
+pub use traffic::OtherTraffic;
 
 pub(crate) use context::{LinkContext, Station};
 pub(crate) use ethernet::Ethernet;
@@ -27,6 +29,8 @@ pub(crate) use frames::{FrameId, Frames};
 pub(crate) use outside::Outside;
 pub(crate) use point_to_point::PointToPoint;
 pub(crate) use port::Port;
+
+use crate::event::Event;
 
 /// A link of a scenario.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -70,6 +74,15 @@ impl LinkConfig {
         Self { kind: LinkKind::Outside, faults: Faults::NONE }
     }
 
+    /// The same Ethernet with frames of other stations; another link has none.
+    #[must_use]
+    pub fn with_other_traffic(mut self, other: OtherTraffic) -> Self {
+        if let LinkKind::Ethernet(ethernet) = &mut self.kind {
+            ethernet.other = other;
+        }
+        self
+    }
+
     /// The same link with these faults. A line to the outside has none of its own.
     #[must_use]
     pub fn with_faults(self, faults: Faults) -> Self {
@@ -96,6 +109,14 @@ impl Link {
                 Self::PointToPoint(PointToPoint::new(*line, &stations, faults))
             }
             LinkKind::Outside => Self::Outside(Outside::new(&stations)),
+        }
+    }
+
+    /// The events that a link has of its own at its beginning, with their times.
+    pub(crate) fn first_events(&mut self) -> Vec<(u64, Event)> {
+        match self {
+            Self::Ethernet(ethernet) => ethernet.first_events(),
+            Self::PointToPoint(_) | Self::Outside(_) => Vec::new(),
         }
     }
 

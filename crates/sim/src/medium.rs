@@ -41,8 +41,12 @@ impl Medium {
             hold_ns: 0,
         };
         let stations = addresses.iter().zip(0..).map(station).collect();
-        let link = Link::new(config, 0, stations, seed);
-        Self { link, events: EventQueue::default(), frames: Frames::default() }
+        let mut link = Link::new(config, 0, stations, seed);
+        let mut events = EventQueue::default();
+        for (at_ns, event) in link.first_events() {
+            events.schedule(at_ns, event);
+        }
+        Self { link, events, frames: Frames::default() }
     }
 
     /// `station` sends `frame`; it has none under way.

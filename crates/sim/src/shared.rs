@@ -95,9 +95,13 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(links: Vec<Link>, log: LogPolicy, wants_records: bool) -> Self {
+    pub(crate) fn new(mut links: Vec<Link>, log: LogPolicy, wants_records: bool) -> Self {
+        let mut events = EventQueue::default();
+        for (at_ns, event) in links.iter_mut().flat_map(Link::first_events) {
+            events.schedule(at_ns, event);
+        }
         Self {
-            events: EventQueue::default(),
+            events,
             frames: Frames::default(),
             links,
             observed: Observed::default(),

@@ -1,7 +1,7 @@
 //! The hosts of a case and their link.
 
 use sockscope_experiment::{LinkKind, Parameters, SchedulerKind, Topology};
-use sockscope_sim::{HostConfig, LinkConfig, LogPolicy, Scenario};
+use sockscope_sim::{HostConfig, LinkConfig, LogPolicy, OtherTraffic, Scenario};
 
 use super::kernel;
 use super::programs::{CLIENT, CLIENT_START_NS, SERVER};
@@ -20,6 +20,16 @@ pub(crate) struct Line {
     pub delay_ns: u64,
     /// Bytes of the largest packet.
     pub mtu: u32,
+}
+
+/// Octets of a frame of other stations where an experiment gives none: short ones, as of terminals.
+const OTHER_FRAME_BYTES: u32 = 200;
+
+fn other_traffic(parameters: &Parameters) -> OtherTraffic {
+    OtherTraffic {
+        frames_per_s: parameters.other_frames_per_s,
+        frame_bytes: parameters.other_frame_bytes.unwrap_or(OTHER_FRAME_BYTES),
+    }
 }
 
 /// The hosts of a case and their link, with a seed for chance.
@@ -77,6 +87,7 @@ pub(crate) fn scenario_with(
                 None if parameters.link == LinkKind::Ethernet3 => LinkConfig::ethernet3(),
                 None => LinkConfig::ethernet10(),
             };
+            let link = link.with_other_traffic(other_traffic(parameters));
             (vec![client, server], vec![link.with_faults(link_faults(parameters.faults()))])
         }
     };

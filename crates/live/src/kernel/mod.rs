@@ -37,7 +37,7 @@ use spread::Spread;
 
 /// Parameters of the model alone: they change nothing here. The pipes between the processes of a stage hold what the
 /// kernel gives them, which is no `depth`.
-const OF_MODEL: [&str; 28] = [
+const OF_MODEL: [&str; 30] = [
     "ack_rule",
     "bystanders",
     "client_timer_ms",
@@ -48,6 +48,8 @@ const OF_MODEL: [&str; 28] = [
     "load_before_s",
     "machine",
     "message_setup_cycles",
+    "other_frame_bytes",
+    "other_frames_per_s",
     "personality",
     "portmap",
     "probing",

@@ -27,6 +27,8 @@ pub struct LinkCounts {
     pub bytes: u64,
     /// Transmissions that met another one.
     pub collisions: u64,
+    /// Frames of stations that are not modelled, which the other counts leave out.
+    pub other_frames: u64,
     /// Frames given up after too many collisions.
     pub given_up: u64,
     /// Frames that faults lost, doubled, held back and damaged.

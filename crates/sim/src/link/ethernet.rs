@@ -8,6 +8,8 @@
 use super::context::{LinkContext, LinkCounts, LinkId, Station, serial_ns};
 use super::faults::FaultSource;
 use super::frames::FrameId;
+use super::port::Port;
+use super::traffic::{OtherTraffic, TrafficSource};
 use crate::event::Event;
 use crate::random::Random;
 
@@ -28,6 +30,8 @@ pub struct EthernetConfig {
     pub propagation_ns: u64,
     /// After so many collisions a frame is given up.
     pub attempts_max: u32,
+    /// Frames of other stations.
+    pub other: OtherTraffic,
 }
 
 impl EthernetConfig {
@@ -40,6 +44,7 @@ impl EthernetConfig {
         jam_ns: 3_200,
         propagation_ns: 1_200,
         attempts_max: 16,
+        other: OtherTraffic::NONE,
     };
 
     /// The experimental Ethernet of Metcalfe and Boggs (CACM 19:7, 1976): 2.94 Mbit/s, one bit of
@@ -52,6 +57,7 @@ impl EthernetConfig {
         jam_ns: 3_000,
         propagation_ns: 1_200,
         attempts_max: 16,
+        other: OtherTraffic::NONE,
     };
 }
 
@@ -77,9 +83,15 @@ impl Sender {
         Self { station, frame: None, collisions: 0, is_deferring: false, held_ns: 0 }
     }
 
+    /// One that stands for the stations that are not modelled: no frame is for it.
+    fn of_others() -> Self {
+        let port = Port { host: u16::MAX, interface: 0 };
+        Self::new(Station { port, address: Vec::new(), hold_ns: 0 })
+    }
+
     /// Whether a frame of these bytes is for this station.
     fn is_called(&self, bytes: &[u8]) -> bool {
-        bytes.starts_with(&self.station.address)
+        !self.station.address.is_empty() && bytes.starts_with(&self.station.address)
     }
 }
 
@@ -101,6 +113,8 @@ pub(crate) struct Ethernet {
     silent_ns: u64,
     random: Random,
     faults: FaultSource,
+    /// Other stations, if there are some; theirs are the last of `senders`.
+    others: Option<TrafficSource>,
     pub(super) counts: LinkCounts,
 }
 
@@ -112,10 +126,15 @@ impl Ethernet {
         faults: FaultSource,
         seed: u64,
     ) -> Self {
+        let mut senders: Vec<_> = stations.into_iter().map(Sender::new).collect();
+        let others = TrafficSource::new(config.other, senders.len() as u16, seed, id as u64);
+        let stations = others.iter().flat_map(TrafficSource::stations);
+        senders.extend(stations.map(|_| Sender::of_others()));
         Self {
             config,
             id: id as u16,
-            senders: stations.into_iter().map(Sender::new).collect(),
+            senders,
+            others,
             current: None,
             number: 0,
             silent_ns: 0,
@@ -132,6 +151,40 @@ impl Ethernet {
         sender.collisions = 0;
     }
 
+    /// The first events of a link on which others send, with their times.
+    pub(super) fn first_events(&mut self) -> Vec<(u64, Event)> {
+        let Some(others) = &mut self.others else { return Vec::new() };
+        let (link, stations) = (self.id, others.stations());
+        stations.map(|station| (others.pause_ns(), Event::Attempt { link, station })).collect()
+    }
+
+    fn is_other(&self, station: u16) -> bool {
+        self.others.as_ref().is_some_and(|others| others.stations().contains(&station))
+    }
+
+    /// One of the others has a frame to send, unless it still has one.
+    fn offer_other(&mut self, station: u16, context: &mut LinkContext<'_>) {
+        let Some(others) = &self.others else { return };
+        let sender = &mut self.senders[usize::from(station)];
+        if sender.frame.is_none() {
+            let frame = context.frames.make();
+            others.fill(&mut context.frames.frame_mut(frame).bytes);
+            (sender.frame, sender.collisions) = (Some(frame), 0);
+        }
+    }
+
+    /// A station's frame has left it, or was given up: its device learns it. Others send their next one later.
+    fn tell_sent(&mut self, station: u16, context: &mut LinkContext<'_>) {
+        let now_ns = context.now_ns;
+        if !self.is_other(station) {
+            let port = self.senders[usize::from(station)].station.port;
+            context.events.schedule(now_ns, Event::sent(port));
+        } else if let Some(others) = &mut self.others {
+            let at_ns = now_ns + others.pause_ns();
+            context.events.schedule(at_ns, Event::Attempt { link: self.id, station });
+        }
+    }
+
     /// One that collided ended before.
     pub(super) fn transmission_ends(&mut self, number: u32, context: &mut LinkContext<'_>) {
         if number == self.number {
@@ -141,6 +194,9 @@ impl Ethernet {
 
     /// Begins, waits for silence, or collides.
     pub(super) fn attempt(&mut self, station: u16, context: &mut LinkContext<'_>) {
+        if self.is_other(station) {
+            self.offer_other(station, context);
+        }
         let now_ns = context.now_ns;
         let ready_ns = self.silent_ns.max(self.senders[usize::from(station)].held_ns);
         match self.current {
@@ -170,13 +226,19 @@ impl Ethernet {
     fn end(&mut self, context: &mut LinkContext<'_>) {
         let Some(transmission) = self.current.take() else { return };
         assert!(transmission.started_ns <= context.now_ns, "a frame ends before it begins");
-        let sender = &mut self.senders[usize::from(transmission.station)];
-        let port = sender.station.port;
-        let frame = sender.frame.take();
-        self.counts.busy_ns += context.now_ns - transmission.started_ns;
-        context.events.schedule(context.now_ns, Event::sent(port));
-        if let Some(frame) = frame {
-            self.deliver(transmission.station, frame, context);
+        let Transmission { station, started_ns } = transmission;
+        let frame = self.senders[usize::from(station)].frame.take();
+        self.tell_sent(station, context);
+        match frame {
+            Some(frame) if self.is_other(station) => {
+                context.frames.release(frame);
+                self.counts.other_frames += 1;
+            }
+            Some(frame) => {
+                self.counts.busy_ns += context.now_ns - started_ns;
+                self.deliver(station, frame, context);
+            }
+            None => {}
         }
         self.fall_silent(context.now_ns + self.config.gap_ns, context);
     }
@@ -238,12 +300,14 @@ impl Ethernet {
                 context.frames.release(frame);
             }
             self.counts.given_up += 1;
-            context.events.schedule(context.now_ns, Event::sent(port));
+            self.tell_sent(station, context);
             return;
         }
         let slots = self.random.below(1 << sender.collisions.min(BACKOFF_BITS_MAX));
         let at_ns = self.silent_ns + slots * self.config.slot_ns;
-        context.events.schedule(context.now_ns, Event::collided(port));
+        if !self.is_other(station) {
+            context.events.schedule(context.now_ns, Event::collided(port));
+        }
         context.events.schedule(at_ns, Event::Attempt { link: self.id, station });
     }
 

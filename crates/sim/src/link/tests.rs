@@ -90,6 +90,45 @@ fn a_station_that_holds_back_sends_between_frames_that_leave_room() {
     assert_eq!(alone[2], "928400 sent by 1", "it waits no longer than it must");
 }
 
+/// Frames of other stations on the cable delay those of the hosts and collide with them, reach no
+/// host, and are the same again on the same seed.
+#[test]
+fn frames_of_others_delay_and_collide_and_arrive_nowhere() {
+    let addresses: [[u8; 6]; 2] = [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]];
+    let happened = |frames_per_s: u32, seed: u64| {
+        let other = OtherTraffic { frames_per_s, frame_bytes: 200 };
+        let config = LinkConfig::ethernet10().with_other_traffic(other);
+        let mut medium = crate::Medium::new(&config, &addresses, seed);
+        let mut frame = addresses[1].to_vec();
+        frame.resize(1012, 7);
+        let mut sent_ns = Vec::new();
+        medium.offer(0, 0, &frame);
+        while sent_ns.len() < 1000 {
+            let now_ns = medium.next_ns();
+            match medium.advance() {
+                Some(crate::MediumEvent::Sent { station }) => {
+                    assert_eq!(station, 0);
+                    sent_ns.push(now_ns);
+                    medium.offer(now_ns, 0, &frame);
+                }
+                Some(crate::MediumEvent::Arrived { station, frame }) => {
+                    assert_eq!((station, frame.len()), (1, 1012));
+                }
+                None => {}
+            }
+        }
+        (sent_ns, medium.counts())
+    };
+    let (alone, quiet) = happened(0, 1);
+    let (beside, busy) = happened(600, 1);
+    assert_eq!((quiet.collisions, quiet.other_frames), (0, 0));
+    // A station that always has a frame wins most collisions, so that the others wait.
+    assert!(busy.other_frames > 5 && busy.collisions > 20, "{busy:?}");
+    assert!(beside.last() > alone.last());
+    assert_eq!(happened(600, 1), (beside.clone(), busy));
+    assert_ne!(happened(600, 2).0, beside);
+}
+
 #[test]
 fn a_line_carries_both_ways_at_once() {
     let line = LinkConfig::point_to_point(8_000_000, 500);
