@@ -2,6 +2,7 @@
 //!
 //! Times are nanoseconds of the monotonic clock, so that the trace can be merged with others of the same machine.
 
+mod encode;
 mod message;
 #[cfg(test)]
 mod tests;
@@ -10,23 +11,44 @@ use std::collections::HashMap;
 use std::io::{self, Write};
 
 use message::{
-    Clock, ClockSnapshot, CounterDescriptor, DebugAnnotation, Interned, InternedData, TracePacket,
-    TrackDescriptor, TrackEvent,
+    Clock, ClockSnapshot, CounterDescriptor, Interned, InternedData, TracePacket, TrackDescriptor,
 };
+use prost::Message;
 
 /// Numbers of the kernel's clocks there, which have those of `clock_gettime` but one: 6 is the time since boot.
 const REALTIME: u32 = 1;
 const MONOTONIC: u32 = 3;
 
-const SLICE_BEGIN: u32 = 1;
-const SLICE_END: u32 = 2;
-const INSTANT: u32 = 3;
-const COUNTER: u32 = 4;
+const SLICE_BEGIN: u64 = 1;
+const SLICE_END: u64 = 2;
+const INSTANT: u64 = 3;
+const COUNTER: u64 = 4;
+
+/// Numbers of the fields of events and of their packets, as in `message`.
+mod field {
+    pub const PACKET: u32 = 1;
+    pub const TIMESTAMP: u32 = 8;
+    pub const SEQUENCE: u32 = 10;
+    pub const EVENT: u32 = 11;
+    pub const INTERNED: u32 = 12;
+    pub const FLAGS: u32 = 13;
+    pub const CLOCK: u32 = 58;
+    pub const CATEGORY: u32 = 3;
+    pub const NOTE: u32 = 4;
+    pub const KIND: u32 = 9;
+    pub const NAME: u32 = 10;
+    pub const TRACK: u32 = 11;
+    pub const COUNT: u32 = 30;
+    pub const ARROW: u32 = 47;
+    pub const NOTE_NUMBER: u32 = 3;
+    pub const NOTE_TEXT: u32 = 6;
+    pub const NOTE_NAME: u32 = 10;
+}
 
 /// All packets are of one writer.
 const WRITER: u32 = 1;
 const STATE_CLEARED: u32 = 1;
-const NEEDS_STATE: u32 = 2;
+const NEEDS_STATE: u64 = 2;
 
 /// Children stand in the order of their ranks.
 const BY_RANK: u32 = 3;
@@ -79,6 +101,9 @@ pub struct Event<'a> {
 pub struct Writer<W> {
     out: W,
     buffer: Vec<u8>,
+    /// The event that is being encoded, and a note of it.
+    event: Vec<u8>,
+    note: Vec<u8>,
     tracks: u64,
     names: HashMap<String, u64>,
     categories: HashMap<String, u64>,
@@ -96,6 +121,8 @@ impl<W: Write> Writer<W> {
         let mut writer = Self {
             out,
             buffer: Vec::new(),
+            event: Vec::new(),
+            note: Vec::new(),
             tracks: 0,
             names: HashMap::new(),
             categories: HashMap::new(),
@@ -149,12 +176,10 @@ impl<W: Write> Writer<W> {
         event: Event<'_>,
     ) -> io::Result<()> {
         self.event(track, from_ns, SLICE_BEGIN, event)?;
-        let end = TrackEvent {
-            kind: Some(SLICE_END),
-            track_uuid: Some(track.0),
-            ..TrackEvent::default()
-        };
-        self.write_event(to_ns, end, None)
+        self.event.clear();
+        encode::number(&mut self.event, field::KIND, SLICE_END);
+        encode::number(&mut self.event, field::TRACK, track.0);
+        self.write_event(to_ns, None)
     }
 
     /// An event without a duration.
@@ -172,13 +197,11 @@ impl<W: Write> Writer<W> {
     ///
     /// When the output fails.
     pub fn count(&mut self, track: TrackId, at_ns: u64, value: i64) -> io::Result<()> {
-        let event = TrackEvent {
-            kind: Some(COUNTER),
-            track_uuid: Some(track.0),
-            counter_value: Some(value),
-            ..TrackEvent::default()
-        };
-        self.write_event(at_ns, event, None)
+        self.event.clear();
+        encode::number(&mut self.event, field::KIND, COUNTER);
+        encode::number(&mut self.event, field::TRACK, track.0);
+        encode::number(&mut self.event, field::COUNT, value.cast_unsigned());
+        self.write_event(at_ns, None)
     }
 
     /// Ends the trace; the number of its events.
@@ -191,7 +214,7 @@ impl<W: Write> Writer<W> {
         Ok(self.events)
     }
 
-    fn event(&mut self, track: TrackId, at_ns: u64, kind: u32, event: Event<'_>) -> io::Result<()> {
+    fn event(&mut self, track: TrackId, at_ns: u64, kind: u64, event: Event<'_>) -> io::Result<()> {
         let (name, new_name) = interned(&mut self.names, event.name);
         let (category, new_category) = interned(&mut self.categories, event.category);
         let is_new = new_name.is_some() || new_category.is_some();
@@ -199,52 +222,60 @@ impl<W: Write> Writer<W> {
             event_names: new_name.into_iter().collect(),
             event_categories: new_category.into_iter().collect(),
         });
-        let note = |note: &Note<'_>| match *note {
-            Note::Number(name, value) => DebugAnnotation {
-                name: Some(name.to_owned()),
-                uint_value: Some(value),
-                string_value: None,
-            },
-            Note::Text(name, text) => DebugAnnotation {
-                name: Some(name.to_owned()),
-                uint_value: None,
-                string_value: Some(text.to_owned()),
-            },
-        };
-        let event = TrackEvent {
-            category_iids: vec![category],
-            debug_annotations: event.notes.iter().map(note).collect(),
-            kind: Some(kind),
-            name_iid: Some(name),
-            track_uuid: Some(track.0),
-            counter_value: None,
-            flow_ids: event.arrow.into_iter().collect(),
-        };
-        self.write_event(at_ns, event, data)
+        let out = &mut self.event;
+        out.clear();
+        encode::number(out, field::CATEGORY, category);
+        for note in event.notes {
+            self.note.clear();
+            match note {
+                Note::Number(name, value) => {
+                    encode::number(&mut self.note, field::NOTE_NUMBER, *value);
+                    encode::octets(&mut self.note, field::NOTE_NAME, name.as_bytes());
+                }
+                Note::Text(name, text) => {
+                    encode::octets(&mut self.note, field::NOTE_TEXT, text.as_bytes());
+                    encode::octets(&mut self.note, field::NOTE_NAME, name.as_bytes());
+                }
+            }
+            encode::octets(out, field::NOTE, &self.note);
+        }
+        encode::number(out, field::KIND, kind);
+        encode::number(out, field::NAME, name);
+        encode::number(out, field::TRACK, track.0);
+        if let Some(arrow) = event.arrow {
+            encode::fixed(out, field::ARROW, arrow);
+        }
+        self.write_event(at_ns, data)
     }
 
-    fn write_event(
-        &mut self,
-        at_ns: u64,
-        event: TrackEvent,
-        data: Option<InternedData>,
-    ) -> io::Result<()> {
+    /// Writes the packet of `self.event`.
+    fn write_event(&mut self, at_ns: u64, data: Option<InternedData>) -> io::Result<()> {
         self.events += 1;
-        self.write(TracePacket {
-            timestamp: Some(at_ns),
-            timestamp_clock_id: Some(MONOTONIC),
-            track_event: Some(event),
-            interned_data: data,
-            sequence_flags: Some(NEEDS_STATE),
-            ..TracePacket::default()
-        })
+        let out = &mut self.buffer;
+        out.clear();
+        encode::number(out, field::TIMESTAMP, at_ns);
+        encode::number(out, field::SEQUENCE, WRITER.into());
+        encode::octets(out, field::EVENT, &self.event);
+        if let Some(data) = data {
+            encode::octets(out, field::INTERNED, &data.encode_to_vec());
+        }
+        encode::number(out, field::FLAGS, NEEDS_STATE);
+        encode::number(out, field::CLOCK, MONOTONIC.into());
+        self.write_packet()
     }
 
-    /// A trace is a list of packets, which is field 1.
     fn write(&mut self, packet: TracePacket) -> io::Result<()> {
         let packet = TracePacket { trusted_packet_sequence_id: Some(WRITER), ..packet };
         self.buffer.clear();
-        prost::encoding::message::encode(1, &packet, &mut self.buffer);
+        packet.encode_raw(&mut self.buffer);
+        self.write_packet()
+    }
+
+    /// Writes `self.buffer`: a trace is a list of packets.
+    fn write_packet(&mut self) -> io::Result<()> {
+        self.note.clear();
+        encode::head(&mut self.note, field::PACKET, self.buffer.len());
+        self.out.write_all(&self.note)?;
         self.out.write_all(&self.buffer)
     }
 }

@@ -32,7 +32,7 @@ fn a_name_is_written_with_its_first_event_alone() {
         let event = packet.track_event.as_ref()?;
         let data = packet.interned_data.as_ref();
         let new = data.and_then(|data| data.event_names.first()?.name.clone());
-        Some((packet.timestamp?, event.kind?, event.name_iid, new))
+        Some((packet.timestamp?, u64::from(event.kind?), event.name_iid, new))
     });
     assert_eq!(
         names.collect::<Vec<_>>(),
