@@ -34,7 +34,8 @@ const EXPORT_EXAMPLES: &str = "\
 Examples:
   sockscope export t --to pcapng -o t.pcapng
   wireshark t.pcapng
-  sockscope export t --to perfetto -o t.pftrace";
+  sockscope export t --to perfetto -o t.pftrace
+  sockscope export t --to parquet -o tables";
 
 const CONVERT_EXAMPLES: &str = "\
 Examples:
@@ -65,7 +66,7 @@ pub struct Export {
     /// Form of the output
     #[arg(long, value_enum, value_name = "FORM")]
     pub to: Form,
-    /// File to write; servers on this host have a second one, as F-server.pcapng
+    /// File to write, or of tables a folder; pcapng has a second file for servers on this host, as F-server.pcapng
     #[arg(short, long, value_name = "F")]
     pub output: PathBuf,
 }
@@ -77,4 +78,8 @@ pub enum Form {
     Pcapng,
     /// Trace for ui.perfetto.dev: ledgers as slices, queues as counters, findings and calls
     Perfetto,
+    /// Tables for DuckDB, Polars, pandas and Spark: records, flows, findings, ledger, exchanges, calls
+    Parquet,
+    /// The same tables as text
+    Csv,
 }

@@ -11,14 +11,20 @@
 mod calls;
 mod clock;
 mod column;
+#[cfg(feature = "files")]
+mod csv;
 mod describe;
 mod error;
 mod exchanges;
 mod findings;
 mod flows;
 mod ledger;
+#[cfg(feature = "files")]
+mod parquet;
 mod read;
 mod records;
+#[cfg(feature = "files")]
+mod sorted;
 mod steps;
 mod table;
 mod tables;
@@ -26,9 +32,15 @@ mod trace;
 
 pub use clock::WallClock;
 pub use column::{DESCRIPTION, UNIT};
+#[cfg(feature = "files")]
+pub use csv::write_csv;
 pub use describe::{Description, descriptions};
 pub use error::Error;
+#[cfg(feature = "files")]
+pub use parquet::{META, write_parquet};
 pub use read::{read_connections, read_records};
 pub use records::records;
+#[cfg(feature = "files")]
+pub use sorted::sorted_records;
 pub use table::{BATCH_ROWS, SCHEMA, Table};
 pub use tables::Tables;

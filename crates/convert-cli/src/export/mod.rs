@@ -3,6 +3,7 @@
 mod ordered;
 mod pcapng;
 mod perfetto;
+mod tables;
 
 use sockscope_program::failure::Failure;
 
@@ -10,8 +11,11 @@ use crate::args;
 
 /// `sockscope export`.
 pub fn export(arguments: &args::Export) -> Result<(), Failure> {
+    let (dir, output) = (&arguments.dir, &arguments.output);
     match arguments.to {
-        args::Form::Perfetto => perfetto::export(&arguments.dir, &arguments.output),
-        args::Form::Pcapng => pcapng::export(&arguments.dir, &arguments.output),
+        args::Form::Csv => tables::export(dir, output, tables::Kind::Csv),
+        args::Form::Parquet => tables::export(dir, output, tables::Kind::Parquet),
+        args::Form::Perfetto => perfetto::export(dir, output),
+        args::Form::Pcapng => pcapng::export(dir, output),
     }
 }
