@@ -32,7 +32,11 @@ pub const TABLE: &[Row] = &[
     row(2, "remote", "proxies of channels over VMTP: remote peers like local ones"),
     row(3, "view", "the screen of a terminal and the page of a browser over an analysis"),
     row(3, "experiment", "experiment files and papers in; results as text, JSON, CSV out"),
-    row(3, "watch", "the rules of the flight recorder: when to keep, what to forget, what to count"),
+    row(
+        3,
+        "watch",
+        "the rules of the flight recorder: when to keep, what to forget, what to count",
+    ),
     row(4, "lab", "experiments on the model: workloads, topologies, runs, figures"),
     row(4, "live", "experiments on this kernel: protocols, layers, their cost"),
     row(5, "claims", "the papers' claims judged by runs"),

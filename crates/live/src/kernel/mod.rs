@@ -301,7 +301,7 @@ fn pass_over_cells(mut cases: Vec<(&Case, &mut Work)>) {
             if let Work::Cells { workload: workload @ Workload::AtmSend, earlier } = work
                 && let Ok(measured) = cells::measure(*workload, case)
             {
-                *earlier = Some(cells::least(case, earlier.as_ref(), measured));
+                *earlier = Some(Box::new(cells::least(case, earlier.as_deref(), measured)));
             }
         }
     }
@@ -312,7 +312,7 @@ enum Work {
     /// Programs, in namespaces.
     Programs(Box<Programs>),
     /// Cells, in this process, with the least times of earlier passes.
-    Cells { workload: Workload, earlier: Option<Measurement> },
+    Cells { workload: Workload, earlier: Option<Box<Measurement>> },
 }
 
 impl Work {
@@ -458,7 +458,7 @@ impl Runs<'_> {
             let watch = Watch::begin();
             let measured = match work {
                 Work::Cells { workload, earlier } => match cells::measure(*workload, case) {
-                    Ok(measured) => cells::least(case, earlier.as_ref(), measured),
+                    Ok(measured) => cells::least(case, earlier.as_deref(), measured),
                     Err(why) => return Ok(Err(why)),
                 },
                 Work::Programs(programs) => {
