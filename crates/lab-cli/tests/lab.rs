@@ -215,7 +215,8 @@ fn root_a_pattern_has_the_calls_of_the_program() {
         steps.filter(is_write).map(|step| step.bytes).collect()
     };
     assert_eq!((written(0), written(1)), ([100, 300].repeat(20), vec![100; 20]));
-    assert!(text.lines().count() < 80, "{text}");
+    // In loops: a step for each call would be several hundred. The server's reads may be two for some requests.
+    assert!(text.lines().count() < 100, "{text}");
     assert!(
         notes.contains("client: 40 writes, 20 reads; it is certain for 40 of the writes (100.0 %)"),
         "{notes}"
