@@ -16,6 +16,8 @@ use sockscope_watch::{Ring, Segment};
 const BYTES_MAX: u64 = 64 << 20;
 const PARTS_OF_KEEP: u32 = 10;
 const AGE_MAX: Duration = Duration::from_secs(60);
+/// A kill may cost the records of so much time. Each time writes a short batch.
+const FLUSH_EVERY_NS: u64 = 200_000_000;
 /// Where a segment cannot be written: time until the next attempt.
 const AGAIN_AFTER_NS: u64 = 1_000_000_000;
 
@@ -35,6 +37,7 @@ pub struct Segments {
     removed_early: u64,
     /// No segment is begun before this time.
     again_ns: u64,
+    flushed_ns: u64,
 }
 
 /// The segment that is being written.
@@ -63,6 +66,7 @@ impl Segments {
             not_written: 0,
             removed_early: 0,
             again_ns: 0,
+            flushed_ns: 0,
         }
     }
 
@@ -162,10 +166,11 @@ impl Segments {
         });
         if is_due {
             self.seal(now_ns);
-        } else if let Some(open) = &mut self.open
-            && let Err(error) = open.writer.flush()
-        {
-            self.give_up(&error, now_ns);
+        } else if now_ns.saturating_sub(self.flushed_ns) >= FLUSH_EVERY_NS {
+            self.flushed_ns = now_ns;
+            if let Some(Err(error)) = self.open.as_mut().map(|open| open.writer.flush()) {
+                self.give_up(&error, now_ns);
+            }
         }
         let open_bytes = self.open.as_ref().map_or(0, |open| open.writer.written());
         let keep_since_ns = now_ns.saturating_sub(self.ring.keep_ns());

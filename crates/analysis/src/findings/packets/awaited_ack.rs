@@ -2,8 +2,8 @@
 //!
 //! Nothing is in flight but data whose acknowledgment the receiver delays. The sender's next data leaves right after
 //! it. It fitted into the receive window before. Nagle's algorithm kept it back, or a full congestion window or send
-//! buffer: no packet shows the reason. Where both
-//! segments are short, and the receiver answers after the second one alone, they are likely parts of one message.
+//! buffer: no packet shows the reason. Where both segments are short, and the receiver answers after the second one
+//! alone, they are likely parts of one message.
 
 use sockscope_record::{Side, counted};
 
