@@ -15,8 +15,6 @@ pub struct SendProfile {
     pub cpu_ns: f64,
     /// How much more CPU time a message takes with samples, in percent of that: one value for each round.
     pub cost_percent: Vec<f64>,
-    /// Rounds in which a message took longer than in others, as other work on the machine makes it: not counted.
-    pub rounds_left_out: usize,
     /// By how many percentage points a layer's share differs between two runs by chance (95 %).
     pub points_by_chance: f64,
     /// Samples by layer, from the program down.

@@ -113,7 +113,6 @@ struct SendsView<'a> {
     points_by_chance: f64,
     cpu_ns_per_message: f64,
     cost_percent: &'a [f64],
-    rounds_left_out: usize,
     layers: Vec<LayerView<'a>>,
     stages: Vec<StageView>,
     #[cfg_attr(test, schemars(with = "Named<f64>"))]
@@ -243,7 +242,6 @@ impl<'a> SendsView<'a> {
             points_by_chance: sends.points_by_chance,
             cpu_ns_per_message: sends.cpu_ns,
             cost_percent: &sends.cost_percent,
-            rounds_left_out: sends.rounds_left_out,
             layers: sends.layers.iter().map(layer).collect(),
             stages: sends.stages.iter().map(stage).collect(),
             passages_per_message: sends.passages.iter().copied().collect(),

@@ -147,7 +147,6 @@ impl Sends<'_> {
             self.row("samples", |it| it.samples().to_string()),
             self.row("samples without room", |it| it.missed.to_string()),
             self.row("points of a share by chance (95 %)", |it| percent(Some(it.points_by_chance))),
-            self.row("slow rounds left out", |it| it.rounds_left_out.to_string()),
             self.row("cost of the profile, %", |it| percent(it.mean_cost_percent())),
             self.row("  in the least of the rounds", |it| percent(least(it))),
             self.row("  in the greatest of them", |it| percent(most(it))),

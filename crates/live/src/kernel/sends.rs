@@ -22,11 +22,6 @@ use crate::profile::{Layer, Profile, ProfileError, Reading, Samples, Sampling, S
 const FREQUENCY_HZ: u64 = 3_989;
 /// CPU time of a run of the sender. A round has two runs with samples and two without.
 const RUN_NS: f64 = 750e6;
-/// A round counts where a message took at most so many percent longer than in the fastest round. Other work on the
-/// machine makes caches and memory slower, and changes the shares of the layers. It never makes a message faster.
-const ROUND_PERCENT: f64 = 4.0;
-/// Rounds at most, for each one that shall count.
-const ROUNDS_FOR_ONE: usize = 3;
 /// Messages of a run that shows about how long one takes, and CPU time of the runs that show it better.
 const FIRST_MESSAGES: u64 = 2_000;
 const FIRST_RUN_NS: f64 = 100e6;
@@ -121,38 +116,25 @@ pub(super) fn profile(
 ) -> Result<SendProfile, KernelError> {
     let first = send(&with_messages(programs, FIRST_MESSAGES), laboratory, false)?;
     let mut message_ns = first.message_ns();
-    let mut made: Vec<Round> = Vec::new();
+    let (mut plain, mut sampled) = (Sent::default(), Sent::default());
+    let mut cost_percent = Vec::new();
     // The first round is short: it shows how many messages fill a run.
-    let most = rounds as usize * ROUNDS_FOR_ONE;
-    for run_ns in [FIRST_RUN_NS].into_iter().chain(iter::repeat_n(RUN_NS, most)) {
+    for run_ns in [FIRST_RUN_NS].into_iter().chain(iter::repeat_n(RUN_NS, rounds as usize)) {
         let messages = (run_ns / message_ns).clamp(MESSAGES.0, MESSAGES.1) as u64;
         let programs = with_messages(programs, messages);
-        let mut round = Round::default();
+        let mut round = [Sent::default(), Sent::default()];
         // A drift of the machine is in both alike.
         for is_sampled in [false, true, true, false] {
-            let sent = send(&programs, laboratory, is_sampled)?;
-            if is_sampled { round.sampled.add(sent) } else { round.plain.add(sent) }
+            round[usize::from(is_sampled)].add(send(&programs, laboratory, is_sampled)?);
         }
-        message_ns = round.plain.message_ns();
+        let [without, with] = round;
+        message_ns = without.message_ns();
         if run_ns < RUN_NS {
             continue;
         }
-        made.push(round);
-        if alike(&made).len() >= rounds as usize {
-            break;
-        }
-    }
-    let counted = alike(&made);
-    let rounds_left_out = made.len() - counted.len();
-    let (mut plain, mut sampled) = (Sent::default(), Sent::default());
-    let mut cost_percent = Vec::new();
-    for (at, round) in made.into_iter().enumerate() {
-        if !counted.contains(&at) {
-            continue;
-        }
-        cost_percent.push(round.cost_percent());
-        plain.add(round.plain);
-        sampled.add(round.sampled);
+        cost_percent.push(100.0 * (with.message_ns() / message_ns - 1.0));
+        plain.add(without);
+        sampled.add(with);
     }
     let found = Profile::of(&sampled.samples, symbols, FREQUENCY_HZ);
     let alone = with_pause(with_messages(programs, MESSAGES_ALONE));
@@ -171,36 +153,11 @@ pub(super) fn profile(
         missed: found.missed,
         cpu_ns: plain.message_ns(),
         cost_percent,
-        rounds_left_out,
         points_by_chance: found.points_by_chance(),
         layers: layers.collect(),
         stages: seen.stage_times(),
         passages: seen.passages().into_iter().map(of_message).collect(),
     })
-}
-
-/// Two runs with samples and two without.
-#[derive(Default)]
-struct Round {
-    plain: Sent,
-    sampled: Sent,
-}
-
-impl Round {
-    fn message_ns(&self) -> f64 {
-        f64::midpoint(self.plain.message_ns(), self.sampled.message_ns())
-    }
-
-    fn cost_percent(&self) -> f64 {
-        100.0 * (self.sampled.message_ns() / self.plain.message_ns() - 1.0)
-    }
-}
-
-/// Places of the rounds that count: those in which a message took hardly longer than in the fastest one.
-fn alike(rounds: &[Round]) -> Vec<usize> {
-    let least_ns = rounds.iter().map(Round::message_ns).fold(f64::INFINITY, f64::min);
-    let most_ns = least_ns * (1.0 + ROUND_PERCENT / 100.0);
-    (0..rounds.len()).filter(|at| rounds[*at].message_ns() <= most_ns).collect()
 }
 
 /// What a sender did, in one run or several.
@@ -288,16 +245,6 @@ mod tests {
         });
         let programs = programs.collect();
         (experiment, programs)
-    }
-
-    #[test]
-    fn a_round_that_other_work_makes_slow_does_not_count() {
-        let of = |ns: u64| Sent { messages: 1_000, cpu_ns: ns * 1_000, ..Sent::default() };
-        let round = |plain, sampled| Round { plain: of(plain), sampled: of(sampled) };
-        let rounds = [round(990, 1_050), round(970, 1_030), round(1_010, 1_190), round(980, 1_020)];
-        assert_eq!(alike(&rounds), [0, 1, 3]);
-        assert_eq!(alike(&rounds[..1]), [0]);
-        assert!((rounds[0].cost_percent() - 6.06).abs() < 0.01);
     }
 
     #[test]
