@@ -27,6 +27,7 @@ struct Received {
 /// `lab work discard`.
 pub fn discard(arguments: &Discard) -> Result<Outcome, Failure> {
     let stop = StopSignals::register()?;
+    let before_ns = cpu_ns();
     let report = Report::new("discard", "receiver");
     let (all, report) = match arguments.protocol {
         Transport::Tcp => {
@@ -44,7 +45,8 @@ pub fn discard(arguments: &Discard) -> Result<Outcome, Failure> {
     let reads: u64 = all.iter().map(|received| received.reads).sum();
     let resets: u64 = all.iter().map(|received| received.resets).sum();
     let report = report.with("reads", reads.into()).with("resets", resets.into());
-    let mut report = report.with("connections", all.len().into());
+    let report = report.with("connections", all.len().into());
+    let mut report = report.with("cpu_ns", (cpu_ns() - before_ns).into());
     let mut latency = Lateness::default();
     for received in all {
         report.received = report.received.plus(received.traffic);

@@ -9,6 +9,7 @@ mod children;
 mod error;
 mod network;
 mod others;
+mod packet_thread;
 mod programs;
 mod recorded;
 mod run;

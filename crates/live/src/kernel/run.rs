@@ -58,9 +58,10 @@ pub(super) fn record(
 
 /// What programs reported: servers and clients as the case has them.
 pub(super) struct Reports {
-    servers: Vec<Value>,
+    pub(super) servers: Vec<Value>,
     pub(super) clients: Vec<Value>,
-    /// Numbers of the clients' processes on this host.
+    /// Numbers of the processes on this host.
+    pub(super) server_pids: Vec<u32>,
     pub(super) client_pids: Vec<u32>,
     traffic: HostTraffic,
 }
@@ -127,6 +128,7 @@ pub(super) fn reports<A>(
     };
     let clients = clients?;
     let client_pids = clients.iter().map(Child::id).collect();
+    let server_pids = servers.iter().map(Child::id).collect();
     let clients = results(clients, "the client", RUN)?;
     if programs.needs_signal {
         servers.iter().try_for_each(terminate)?;
@@ -137,7 +139,7 @@ pub(super) fn reports<A>(
         terminate(&load)?;
         result("the load", &mut load, END)?;
     }
-    Ok((Reports { servers, clients, client_pids, traffic }, begun))
+    Ok((Reports { servers, clients, server_pids, client_pids, traffic }, begun))
 }
 
 fn number(of: &Value, name: &str) -> u64 {

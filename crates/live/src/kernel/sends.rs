@@ -14,19 +14,27 @@ use sockscope_experiment::{Experiment, Keep, Protocol, Workload};
 use super::children::{Starter, problem};
 use super::error::KernelError;
 use super::network::with_hosts;
+use super::packet_thread::PacketThread;
 use super::programs::{CLIENT_CPU, Network, Programs};
 use super::run::{record, reports};
 use crate::profile::{Layer, Profile, ProfileError, Reading, Samples, Sampling, Symbols};
 
 /// Samples of a second of CPU time. It shares no factor with the ticks of the kernel.
 const FREQUENCY_HZ: u64 = 3_989;
-/// CPU time of a run of the sender. A round has two runs with samples and two without.
-const RUN_NS: f64 = 750e6;
+/// CPU time of a run, of both ends. A turn has two runs with samples and two without.
+const RUN_NS: f64 = 400e6;
+/// Turns of a round. A connection keeps its rhythm, as whether the reader sleeps when a segment arrives: many short runs
+/// have the mean of the rhythms.
+const TURNS: u32 = 3;
 /// Messages of a run that shows about how long one takes, and CPU time of the runs that show it better.
 const FIRST_MESSAGES: u64 = 2_000;
 const FIRST_RUN_NS: f64 = 100e6;
 /// Messages of a run at least and at most.
 const MESSAGES: (f64, f64) = (1_000.0, 5_000_000.0);
+/// Functions that carry packets, whichever process has the CPU: the softirqs of the network, the queue of a socket that
+/// a process held when a segment arrived, and sends that a full device put off.
+const CARRIERS: [&str; 5] =
+    ["net_rx_action", "net_tx_action", "__release_sock", "tcp_tsq_workfn", "tcp_tasklet_func"];
 /// So much of the time of BPF programs is no accident of a few samples.
 const OF_OTHERS_PERCENT: f64 = 1.0;
 /// The recorded run: each message has left all queues when the next one is sent.
@@ -59,8 +67,8 @@ pub(super) fn notes(experiment: &Experiment) -> Vec<String> {
     let mut notes = vec![
         "the wire has no rate, so that the sender's CPU is the limit, as on the VAX".to_owned(),
         "sender and reader share a CPU, so that no send has to wake another CPU".to_owned(),
-        "CPU time is of the sender's process; the kernel carries its packets up to the reader's socket, and \
-         acknowledgments back, mostly on that time"
+        "CPU time is of the sender's process, and of packets and acknowledgments also where the kernel carries them on \
+         the time of the reader or of its own thread (ksoftirqd)"
             .to_owned(),
         format!(
             "stages are of a recorded run of {MESSAGES_ALONE} messages with {PAUSE} between two; the time before point 1 \
@@ -114,7 +122,7 @@ pub(super) fn profile(
     rounds: u32,
     symbols: &Symbols,
 ) -> Result<SendProfile, KernelError> {
-    let first = send(&with_messages(programs, FIRST_MESSAGES), laboratory, false)?;
+    let first = send(&with_messages(programs, FIRST_MESSAGES), laboratory, None)?;
     let mut message_ns = first.message_ns();
     let (mut plain, mut sampled) = (Sent::default(), Sent::default());
     let mut cost_percent = Vec::new();
@@ -123,9 +131,12 @@ pub(super) fn profile(
         let messages = (run_ns / message_ns).clamp(MESSAGES.0, MESSAGES.1) as u64;
         let programs = with_messages(programs, messages);
         let mut round = [Sent::default(), Sent::default()];
+        let turns = if run_ns < RUN_NS { 1 } else { TURNS };
         // A drift of the machine is in both alike.
-        for is_sampled in [false, true, true, false] {
-            round[usize::from(is_sampled)].add(send(&programs, laboratory, is_sampled)?);
+        let order = [false, true, true, false].repeat(turns as usize);
+        for is_sampled in order {
+            let symbols = is_sampled.then_some(symbols);
+            round[usize::from(is_sampled)].add(send(&programs, laboratory, symbols)?);
         }
         let [without, with] = round;
         message_ns = without.message_ns();
@@ -151,7 +162,7 @@ pub(super) fn profile(
         segments_per_message: sampled.segments as f64 / sampled.messages.max(1) as f64,
         frequency_hz: FREQUENCY_HZ,
         missed: found.missed,
-        cpu_ns: plain.message_ns(),
+        cpu_ns: plain.message_ns() * sampled.share_of_sends(),
         cost_percent,
         points_by_chance: found.points_by_chance(),
         layers: layers.collect(),
@@ -165,7 +176,10 @@ pub(super) fn profile(
 struct Sent {
     messages: u64,
     segments: u64,
+    /// Of the sender, the reader and the kernel's thread for packets.
     cpu_ns: u64,
+    /// Samples of these three, and those of them that belong to the sends.
+    all_samples: u64,
     samples: Samples,
 }
 
@@ -174,28 +188,49 @@ impl Sent {
         self.cpu_ns as f64 / self.messages.max(1) as f64
     }
 
+    fn share_of_sends(&self) -> f64 {
+        self.samples.count() as f64 / self.all_samples.max(1) as f64
+    }
+
     fn add(&mut self, other: Self) {
         self.messages += other.messages;
         self.segments += other.segments;
         self.cpu_ns += other.cpu_ns;
+        self.all_samples += other.all_samples;
         self.samples.add(other.samples);
     }
 }
 
-/// One run of the sender and its reader.
-fn send(programs: &Programs, laboratory: &Path, is_sampled: bool) -> Result<Sent, KernelError> {
+/// One run of the sender and its reader, with samples where there are names of functions for them.
+fn send(
+    programs: &Programs,
+    laboratory: &Path,
+    symbols: Option<&Symbols>,
+) -> Result<Sent, KernelError> {
+    let thread = PacketThread::of_cpu(CLIENT_CPU);
+    let thread_ns = || thread.and_then(PacketThread::cpu_ns).unwrap_or(0);
     let (sent, _) = with_hosts(&programs.network, |hosts| {
-        let begin = || is_sampled.then(reading).transpose();
-        let (reports, reading) =
+        let begin = || Ok((symbols.map(|_| reading()).transpose()?, thread_ns()));
+        let (reports, (reading, thread_before_ns)) =
             reports(Starter { hosts, group: None }, programs, laboratory, begin)?;
-        let client = &reports.clients[0];
+        let thread_ns = thread_ns().saturating_sub(thread_before_ns);
+        let (client, server) = (&reports.clients[0], &reports.servers[0]);
         let number = |of: &serde_json::Value| of.as_u64().unwrap_or(0);
-        let (messages, cpu_ns) = (number(&client["sent"]["messages"]), number(&client["cpu_ns"]));
         // A datagram that ICMP refused took its call too.
-        let messages = messages + number(&client["refused"]);
-        let samples = reading.map_or_else(Samples::default, Reading::end);
-        let samples = samples.of_process(reports.client_pids[0]);
-        Ok(Sent { messages, segments: reports.segments(), cpu_ns, samples })
+        let messages = number(&client["sent"]["messages"]) + number(&client["refused"]);
+        let cpu_ns = number(&client["cpu_ns"]) + number(&server["cpu_ns"]) + thread_ns;
+        let sender = reports.client_pids[0];
+        let pids: Vec<u32> = [sender, reports.server_pids[0]]
+            .into_iter()
+            .chain(thread.map(|thread| thread.pid))
+            .collect();
+        let samples = reading.map_or_else(Samples::default, Reading::end).of_processes(&pids);
+        let all_samples = samples.count();
+        let samples = match symbols {
+            Some(symbols) => samples.of_process_or_in(sender, &CARRIERS, symbols),
+            None => samples,
+        };
+        Ok(Sent { messages, segments: reports.segments(), cpu_ns, all_samples, samples })
     })?;
     sent
 }

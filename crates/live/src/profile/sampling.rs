@@ -13,6 +13,7 @@ use perf_event::events::Software;
 use perf_event::{Builder, SampleFlag, Sampler};
 
 use super::error::ProfileError;
+use super::symbols::Symbols;
 
 /// Time between two looks into the buffers.
 const READ_EVERY: Duration = Duration::from_millis(10);
@@ -152,10 +153,27 @@ fn sampler(cpu: usize, frequency_hz: u64, scope: Scope) -> io::Result<Sampler> {
 }
 
 impl Samples {
-    /// Those of one process.
-    pub(crate) fn of_process(mut self, pid: u32) -> Self {
-        self.places.retain(|place, _| place.pid == pid);
+    /// Those of these processes.
+    pub(crate) fn of_processes(mut self, pids: &[u32]) -> Self {
+        self.places.retain(|place, _| pids.contains(&place.pid));
         self
+    }
+
+    /// Those of a process, and of every other one where the kernel was in one of these functions.
+    pub(crate) fn of_process_or_in(
+        mut self,
+        pid: u32,
+        functions: &[&str],
+        symbols: &Symbols,
+    ) -> Self {
+        let is_in = |address: &u64| functions.contains(&symbols.name(*address));
+        self.places.retain(|place, _| place.pid == pid || place.kernel.iter().any(is_in));
+        self
+    }
+
+    /// Their number.
+    pub(crate) fn count(&self) -> u64 {
+        self.places.values().sum()
     }
 
     /// Adds those of another run.
