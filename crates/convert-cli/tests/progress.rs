@@ -1,4 +1,4 @@
-//! A conversion shows its progress on a terminal, and writes no line of it into a pipe.
+//! A conversion and an export show their progress on a terminal, and write no line of it into a pipe.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -40,17 +40,77 @@ fn shown(terminal: &mut File) -> String {
     String::from_utf8_lossy(&octets[..len]).into_owned()
 }
 
-#[test]
-fn a_terminal_shows_the_octets_that_are_read_until_the_end() {
+/// A terminal: its own end, and the one of a program.
+fn terminal() -> (File, File) {
     let controller =
         openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
     grantpt(&controller).unwrap();
     unlockpt(&controller).unwrap();
     let name = ptsname(&controller, Vec::new()).unwrap();
     let user = File::options().read(true).write(true).open(name.to_str().unwrap()).unwrap();
+    (File::from(controller), user)
+}
+
+/// A bundle in the folder, of the capture's packets so many times.
+fn converted(folder: &Path, times: usize) {
+    let (mut child, mut input) = started(folder, Stdio::null());
+    let [header, packets] = capture();
+    input.write_all(&header).unwrap();
+    (0..times).for_each(|_| input.write_all(&packets).unwrap());
+    drop(input);
+    assert!(child.wait().unwrap().success());
+}
+
+/// An export of the bundle in the folder.
+fn export(folder: &Path, form: &str, messages: Stdio) -> Child {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sockscope-convert"));
+    command.arg("export").arg(folder.join("bundle")).args(["--to", form, "-o"]);
+    command.arg(folder.join(form)).stdout(Stdio::null()).stderr(messages);
+    command.spawn().expect("it starts")
+}
+
+/// An export on a terminal: all that it wrote there.
+fn exported(folder: &Path, form: &str) -> String {
+    let (mut terminal, user) = terminal();
+    let mut child = export(folder, form, user.into());
+    let (since, mut said) = (Instant::now(), String::new());
+    while child.try_wait().unwrap().is_none() {
+        assert!(since.elapsed() < PATIENCE, "{said}");
+        said += &shown(&mut terminal);
+    }
+    assert!(child.wait().unwrap().success(), "{said}");
+    said + &shown(&mut terminal)
+}
+
+#[test]
+fn an_export_shows_its_records_on_a_terminal_and_not_in_a_pipe() {
     let folder = tempfile::tempdir().unwrap();
+    for form in ["csv", "pcapng"] {
+        // Work that is done at once has no line: a fast machine has more of it.
+        let said = (1..=8).find_map(|times| {
+            let folder = folder.path().join(times.to_string());
+            if !folder.exists() {
+                std::fs::create_dir(&folder).unwrap();
+                converted(&folder, times);
+            }
+            Some((exported(&folder, form), folder))
+                .filter(|(said, _)| said.contains("writing records"))
+        });
+        let (said, longest) = said.unwrap_or_else(|| panic!("{form}: no line of progress"));
+        let (_, after) = said.rsplit_once("writing records").expect("it was found");
+        assert!(after.contains("\r\x1b[K"), "{form}: the line is erased at the end: {said:?}");
+        let output = export(&longest, form, Stdio::piped()).wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{said}");
+        assert!(!said.contains("writing records") && !said.contains('\r'), "{said:?}");
+    }
+}
+
+#[test]
+fn a_terminal_shows_the_octets_that_are_read_until_the_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut terminal, user) = terminal();
     let (mut child, mut input) = started(folder.path(), user.into());
-    let mut terminal = File::from(controller);
     let [header, packets] = capture();
     input.write_all(&header).unwrap();
     let (since, mut said) = (Instant::now(), String::new());
