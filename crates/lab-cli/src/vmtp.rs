@@ -10,11 +10,12 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use sockscope_link::Bandwidth;
 use sockscope_program::failure::Failure;
 use sockscope_program::output::write_to;
 use sockscope_program::signals::StopSignals;
 use sockscope_record::Side;
-use sockscope_vmtp::driver::{Caller, Link, Service, Transport, group_address};
+use sockscope_vmtp::driver::{Caller, Link, Service, Transport, group_address, rate_at, rate_to};
 use sockscope_vmtp::observe::Log;
 use sockscope_vmtp::server::{Incoming, ServerCounters};
 use sockscope_vmtp::store::{self, ClientError, StoreClient};
@@ -78,6 +79,8 @@ fn service(at: &AtArgs, what: &str) -> Result<Service, Failure> {
     let address = link.local_address()?;
     // Anybody may ask, in anybody's name.
     let config = Config { stranger_factor: STRANGER_FACTOR, ..config(at.at.ip()) };
+    let rate = at.rate.map(|rate| rate.0).or_else(|| rate_at(at.at.ip()));
+    let config = config.on_ethernet(rate);
     let mut service = Service::new(link, name, config);
     // Who chose a name shares an address that has no ports: other names are not for this one to refuse.
     if at.raw && at.name.is_some() {
@@ -191,7 +194,7 @@ fn end(recording: Option<Recording>, log: &mut Log<SocketAddr>) -> Result<(), Fa
 }
 
 /// A client on a socket of its own; its name is one that no other client is likely to have.
-fn caller(to: SocketAddr, raw: bool) -> Result<Caller, Failure> {
+fn caller(to: SocketAddr, raw: bool, rate: Option<Bandwidth>) -> Result<Caller, Failure> {
     let any: IpAddr = match to {
         _ if to.ip().is_loopback() => to.ip(),
         SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
@@ -205,7 +208,8 @@ fn caller(to: SocketAddr, raw: bool) -> Result<Caller, Failure> {
     let random = RandomState::new().hash_one("client");
     // 28 bits of name, and 32 others to begin to count at.
     let name = Entity::new((random as u32 & 0x0fff_ffff).max(2), host);
-    Ok(Caller::new(link, name, (random >> 32) as u32, config(to.ip())))
+    let rate = rate.map(|rate| rate.0).or_else(|| rate_to(to.ip()));
+    Ok(Caller::new(link, name, (random >> 32) as u32, config(to.ip()).on_ethernet(rate)))
 }
 
 /// This host's address as the other one sees it.
@@ -239,7 +243,7 @@ fn call(arguments: &Call) -> Result<(), Failure> {
     let to = &arguments.to;
     let options = Options { long_response: segment.len() > GROUP_BYTES, ..Options::default() };
     let request = Request { code: arguments.code, segment, ..Request::default() };
-    let mut caller = caller(to.to, to.raw)?;
+    let mut caller = caller(to.to, to.raw, to.rate)?;
     let mut recording = observed_client(&mut caller, to, arguments.record.as_deref())?;
     let mut response = caller.call(server_name(to), to.to, request.clone(), options);
     for _ in 1..arguments.times {
@@ -271,7 +275,7 @@ fn content(file: &Path) -> Result<Vec<u8>, Failure> {
 fn find(arguments: &Find) -> Result<(), Failure> {
     let group = group_address(MANAGER_GROUP, arguments.port, false);
     let to = arguments.to.or(group).ok_or_else(|| Failure::new("no group to ask"))?;
-    let mut caller = caller(to, arguments.raw)?;
+    let mut caller = caller(to, arguments.raw, None)?;
     if let Some(interface) = arguments.interface {
         caller.link().multicast_by(interface).map_err(failure)?;
     }
@@ -303,7 +307,7 @@ struct Session {
 
 impl Session {
     fn begin(to: &ToArgs, record: Option<&Path>) -> Result<Self, Failure> {
-        let mut caller = caller(to.to, to.raw)?;
+        let mut caller = caller(to.to, to.raw, to.rate)?;
         let recording = observed_client(&mut caller, to, record)?;
         let client = StoreClient::connect(caller, server_name(to), to.to, PATIENCE);
         let mut client = client.map_err(|error| at(to, &error))?;

@@ -12,9 +12,10 @@ use std::collections::VecDeque;
 use crate::config::{Config, Timer};
 use crate::message::{Outgoing, group_number};
 use crate::observe::{Log, Sight};
+use crate::rate::{Gap, Pace};
 use crate::rtt::RoundTrip;
 use crate::wire::{
-    Code, Control, Entity, GROUP_BYTES, Header, Kind, MANAGER_GROUP, Notice, NoticeTo, Packet,
+    BLOCK_BYTES, Code, Control, Entity, GROUP_BYTES, Header, Kind, MANAGER_GROUP, Notice, NoticeTo, Packet,
     code, emit, operation,
 };
 use replies::Replies;
@@ -25,10 +26,6 @@ pub use replies::Response;
 const NOTICES_MAX: usize = 64;
 /// Transaction numbers that a request may take up when its response may be a run (STI).
 const SKIPPED: u32 = 256;
-
-/// Increment of the gaps when packets of a group were lost, in 32nds of a packet's time. RFC 1045
-/// §2.5.6 gives no size.
-const GAP_STEP: u8 = 4;
 
 /// A Request to send.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -118,9 +115,10 @@ pub struct Client<A> {
     notices: VecDeque<(A, Notice)>,
     events: VecDeque<Event<A>>,
     trip: RoundTrip,
-    /// Gap between packets to the server, in 32nds of a packet's time.
-    gap: u8,
-    send_after_ns: u64,
+    /// Gap between packets to servers, and the one that they are asked to leave.
+    gap: Gap,
+    response_gap: Gap,
+    pace: Pace,
     counters: ClientCounters,
     log: Log<A>,
 }
@@ -139,6 +137,9 @@ struct Active<A> {
     heard_ns: u64,
     /// Notices in a row that the request is being processed.
     processing: u32,
+    /// Blocks of the Request were sent again, and blocks of Responses were asked for again.
+    has_lost: bool,
+    has_missed: bool,
     /// All sendings of the request, modulo 8 in packets.
     sendings: u32,
     sent_ns: [u64; 8],
@@ -156,6 +157,7 @@ struct Ended {
 impl<A: Copy + PartialEq> Client<A> {
     /// A client whose first transaction has this number.
     pub fn new(entity: Entity, first_transaction: u32, config: Config) -> Self {
+        let response_gap = Gap::new(config.response_gap);
         Self {
             config,
             entity,
@@ -166,8 +168,9 @@ impl<A: Copy + PartialEq> Client<A> {
             notices: VecDeque::new(),
             events: VecDeque::new(),
             trip: RoundTrip::default(),
-            gap: 0,
-            send_after_ns: 0,
+            gap: Gap::new(0),
+            response_gap,
+            pace: Pace::default(),
             counters: ClientCounters::default(),
             log: Log::default(),
         }
@@ -262,7 +265,7 @@ impl<A: Copy + PartialEq> Client<A> {
     ) -> Header {
         let control = Control {
             skip_transactions: options.long_response,
-            gap_or_groups: self.config.response_gap,
+            gap_or_groups: self.response_gap.of_32(),
             ..Control::default()
         };
         let code = Code { many_responses: options.many_ns.is_some(), ..Code::new(request.code) };
@@ -295,6 +298,8 @@ impl<A: Copy + PartialEq> Client<A> {
             began_ns: now_ns,
             heard_ns: now_ns,
             processing: 0,
+            has_lost: false,
+            has_missed: false,
             sendings: 0,
             sent_ns: [now_ns; 8],
             timer: (Timer::Response, now_ns.saturating_add(wait_ns)),
@@ -369,12 +374,29 @@ impl<A: Copy + PartialEq> Client<A> {
             self.log.hold(header.server);
         }
         match heard.whole {
-            Some(response) => self.whole_response(now_ns, response),
+            Some(response) => {
+                self.pace_by(response.segment.len());
+                self.whole_response(now_ns, response);
+            }
             None if heard.waits => {
                 let until_ns = now_ns.saturating_add(self.config.next_packet_ns);
                 self.set_timer(Timer::NextPacket, until_ns);
             }
             None => {}
+        }
+    }
+
+    /// Groups of the transaction that arrived without a loss make the gaps shorter. A run has done that by
+    /// its notices.
+    fn pace_by(&mut self, response_bytes: usize) {
+        let Some(active) = &self.active else { return };
+        let in_packet = BLOCK_BYTES * crate::wire::blocks_per_packet(self.config.packet_bytes);
+        let is_group = active.outgoing.groups() == 1 && active.outgoing.bytes() > in_packet;
+        if is_group && !active.has_lost {
+            self.gap.passed();
+        }
+        if response_bytes > in_packet && !active.has_missed {
+            self.response_gap.passed();
         }
     }
 
@@ -441,6 +463,9 @@ impl<A: Copy + PartialEq> Client<A> {
         active.heard_ns = now_ns;
         match notice.code {
             code::OK => {
+                if active.outgoing.groups() > 1 && !active.has_lost {
+                    self.gap.passed();
+                }
                 active.outgoing.acknowledge(group, notice.delivery);
                 active.outgoing.finish(group);
                 active.outgoing.advance(self.config.window_groups);
@@ -542,6 +567,8 @@ impl<A: Copy + PartialEq> Client<A> {
             return if many > 0 { self.end() } else { self.fail(code::BAD_REPLY_SEGMENT) };
         }
         active.count += 1;
+        active.has_missed = true;
+        self.response_gap.lost();
         let wait_ns = self.config.next_packet_ns << active.count.min(10);
         active.timer.1 = now_ns.saturating_add(wait_ns);
         let base = active.head.transaction;
@@ -592,7 +619,7 @@ impl<A: Copy + PartialEq> Client<A> {
             self.log.sent(now_ns, address, to.len(), None);
             return Some(address);
         }
-        if now_ns < self.send_after_ns {
+        if now_ns < self.pace.next_ns {
             return None;
         }
         let blocks = crate::wire::blocks_per_packet(self.config.packet_bytes);
@@ -603,8 +630,9 @@ impl<A: Copy + PartialEq> Client<A> {
         emit(&header, active.outgoing.data(piece), self.config.checksum, to);
         self.counters.packets += 1;
         self.log.sent(now_ns, active.to, to.len(), Some(since_ns));
-        if active.outgoing.has_queued() {
-            self.send_after_ns = now_ns.saturating_add(self.config.gap_ns(self.gap));
+        if piece.delivery != 0 {
+            let pause_ns = self.config.pause_ns(to.len(), self.gap.of_32());
+            self.pace.sent(now_ns, pause_ns, !active.outgoing.has_queued());
         }
         Some(active.to)
     }
@@ -612,7 +640,7 @@ impl<A: Copy + PartialEq> Client<A> {
     /// When [`Client::handle_timeout`] or [`Client::poll_transmit`] is due next.
     pub fn poll_timeout(&self) -> Option<u64> {
         let active = self.active.as_ref()?;
-        let gap = active.outgoing.has_queued().then_some(self.send_after_ns);
+        let gap = active.outgoing.has_queued().then_some(self.pace.next_ns);
         Some(gap.map_or(active.timer.1, |gap_ns| gap_ns.min(active.timer.1)))
     }
 
@@ -643,7 +671,7 @@ impl<A> Active<A> {
         &mut self,
         group: usize,
         counters: &mut ClientCounters,
-        gap: &mut u8,
+        gap: &mut Gap,
         now_ns: u64,
     ) -> u32 {
         let blocks = self.outgoing.resend(group, self.outgoing.groups() > 1);
@@ -652,7 +680,8 @@ impl<A> Active<A> {
         self.sent_ns[self.sendings as usize % 8] = now_ns;
         counters.blocks_again += u64::from(blocks);
         if blocks > 0 {
-            *gap = gap.saturating_add(GAP_STEP);
+            self.has_lost = true;
+            gap.lost();
         }
         blocks
     }

@@ -40,9 +40,11 @@ pub struct Config {
     pub window_groups: usize,
     /// The longest segment that is taken, at most 4 MiB.
     pub segment_bytes_max: usize,
-    /// Time that this node takes to send a packet of `packet_bytes`: the unit of the interpacket gap.
+    /// Time that this node takes to send a packet of `packet_bytes`: the unit of the interpacket gap; 0
+    /// where the rate of its link is not known, and then there are no gaps. See [`Config::at_rate`].
     pub packet_ns: u64,
-    /// Gap asked for between packets of Responses, in 1/32 of the other node's packet time.
+    /// Gap asked for at first between packets of Responses, in 1/32 of the other node's packet time. It
+    /// becomes longer after losses.
     pub response_gap: u8,
     /// Clients that a server remembers at once.
     pub records_max: usize,
@@ -88,9 +90,26 @@ impl Default for Config {
 }
 
 impl Config {
-    /// Pause after a packet for a gap of `gap` 32nds (RFC 1045 §2.5.6).
-    pub(crate) fn gap_ns(&self, gap: u8) -> u64 {
-        self.packet_ns * u64::from(gap) / 32
+    /// For a node whose link carries `bits_per_s`, where headers and silence around a packet of VMTP take the
+    /// time of `around_bytes`.
+    pub fn at_rate(self, bits_per_s: u64, around_bytes: usize) -> Self {
+        let bits = (self.packet_bytes + around_bytes) as u128 * 8;
+        let packet_ns = bits * 1_000_000_000 / u128::from(bits_per_s.max(1));
+        Self { packet_ns: u64::try_from(packet_ns).unwrap_or(u64::MAX), ..self }
+    }
+
+    /// Time from a packet of `octets` to the next one of its group: its own on the link, and a gap of `gap`
+    /// 32nds of the longest packet's (RFC 1045 §2.5.6). Without a gap, a group leaves as fast as the link
+    /// takes it.
+    pub(crate) fn pause_ns(&self, octets: usize, gap: u8) -> u64 {
+        if gap == 0 {
+            return 0;
+        }
+        let of_packet = |part: usize, of: usize| {
+            let ns = u128::from(self.packet_ns) * part as u128 / of.max(1) as u128;
+            u64::try_from(ns).unwrap_or(u64::MAX)
+        };
+        of_packet(octets, self.packet_bytes).saturating_add(of_packet(gap.into(), 32))
     }
 }
 

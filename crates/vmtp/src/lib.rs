@@ -20,6 +20,7 @@ mod config;
 pub mod driver;
 mod message;
 pub mod observe;
+mod rate;
 mod rtt;
 pub mod server;
 pub mod store;

@@ -229,6 +229,7 @@ impl<A: Address> Server<A> {
         self.log.release(header.client);
         if let Some(before) = self.records.remove(&header.client) {
             record.is_proved = before.is_proved && before.from.host() == from.host();
+            record.pace = before.pace;
             self.timers.remove(&(before.deadline_ns, header.client));
             self.memory.take_away(header.client, before.charge);
             if before.queued_bytes.is_some() {
@@ -360,6 +361,7 @@ impl<A: Address> Server<A> {
         let (is_done, waits) = (outgoing.is_done(), outgoing.has_queued());
         record.count = 0;
         if again > 0 {
+            record.gap.lost();
             record.queued_ns = now_ns;
             self.counters.blocks_again += u64::from(again);
             self.log.push(record.from, Sight::BlocksAgain(again));
@@ -567,7 +569,7 @@ impl<A: Address> Server<A> {
         for _ in 0..self.sending.len() {
             let client = self.sending.pop_front()?;
             let Some(record) = self.records.get_mut(&client) else { continue };
-            if now_ns < record.send_after_ns {
+            if now_ns < record.pace.next_ns {
                 self.sending.push_back(client);
                 continue;
             }
@@ -581,9 +583,12 @@ impl<A: Address> Server<A> {
                 record.outgoing().into_iter().for_each(Outgoing::hold_back);
                 continue;
             }
-            let gap_ns = self.config.gap_ns(record.gap);
-            if record.emit(piece, self.config.checksum, to) {
-                record.send_after_ns = now_ns.saturating_add(gap_ns);
+            let waits = record.emit(piece, self.config.checksum, to);
+            if piece.delivery != 0 {
+                let pause_ns = self.config.pause_ns(to.len(), record.gap.of_32());
+                record.pace.sent(now_ns, pause_ns, !waits);
+            }
+            if waits {
                 self.sending.push_back(client);
             }
             self.memory.charge(client, record);
@@ -598,7 +603,7 @@ impl<A: Address> Server<A> {
     pub fn poll_timeout(&self) -> Option<u64> {
         let timer_ns = self.timers.first().map(|&(until_ns, _)| until_ns);
         let records = self.sending.iter().filter_map(|client| self.records.get(client));
-        let send_ns = records.map(|record| record.send_after_ns).min();
+        let send_ns = records.map(|record| record.pace.next_ns).min();
         [timer_ns, send_ns].into_iter().flatten().min()
     }
 

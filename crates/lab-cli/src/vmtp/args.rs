@@ -4,6 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use sockscope_link::Bandwidth;
 use sockscope_vmtp::wire::Entity;
 
 /// `sockscope vmtp`.
@@ -45,6 +46,10 @@ pub struct AtArgs {
     /// Packets of IP protocol 81 instead of UDP (needs CAP_NET_RAW)
     #[arg(long)]
     pub raw: bool,
+    /// Rate of the link, as 10mbit, for the gaps between packets after losses; without it, the speed of the
+    /// interface with that address where its driver gives one, else there are no gaps
+    #[arg(long, value_name = "RATE")]
+    pub rate: Option<Bandwidth>,
 }
 
 /// Which server to call.
@@ -59,6 +64,10 @@ pub struct ToArgs {
     /// Packets of IP protocol 81 instead of UDP (needs CAP_NET_RAW)
     #[arg(long)]
     pub raw: bool,
+    /// Rate of the link, as 10mbit, for the gaps between packets after losses; without it, the speed of the
+    /// interface to the server where its driver gives one, else there are no gaps
+    #[arg(long, value_name = "RATE")]
+    pub rate: Option<Bandwidth>,
 }
 
 /// `sockscope vmtp serve`.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 use sockscope_lab::pattern_change::PatternChange;
-use sockscope_link::{Bytes, Interval};
+use sockscope_link::{Bandwidth, Bytes, Interval};
 
 use super::message::MESSAGE_BYTES_MAX;
 use super::pattern::cpus::Cpus;
@@ -349,6 +349,10 @@ pub struct Transactions {
     /// by itself, at ports in a row
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
     pub members: Option<u32>,
+    /// Rate of the link, as 10mbit, for the gaps that VMTP leaves between packets after losses; without it, the speed
+    /// of the interface where its driver gives one, else there are no gaps
+    #[arg(long, value_name = "RATE")]
+    pub rate: Option<Bandwidth>,
 }
 
 /// `lab work pattern`.

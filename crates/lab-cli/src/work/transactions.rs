@@ -11,7 +11,7 @@ use sockscope_link::{HostTraffic, now_ns};
 use sockscope_program::failure::Failure;
 use sockscope_program::outcome::Outcome;
 use sockscope_program::signals::StopSignals;
-use sockscope_vmtp::driver::{Caller, Link, Service, Transport, group_address};
+use sockscope_vmtp::driver::{Caller, Link, Service, Transport, group_address, rate_at, rate_to};
 use sockscope_vmtp::wire::{Entity, GROUP_BYTES};
 use sockscope_vmtp::{Config, Options, Outcome as Answer, Request};
 
@@ -63,7 +63,9 @@ fn serve(arguments: &Transactions, at: SocketAddr) -> Result<Outcome, Failure> {
             if is_member { SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), at.port()) } else { at };
         let link = Link::bind(Transport::Udp, bound).map_err(failed)?;
         let own = Entity::new(SERVER + number, host);
-        let mut service = Service::new(link, own, Config::for_payload(PAYLOAD_BYTES));
+        let rate = arguments.rate.map(|rate| rate.0).or_else(|| rate_at(host.into()));
+        let config = Config::for_payload(PAYLOAD_BYTES).on_ethernet(rate);
+        let mut service = Service::new(link, own, config);
         if is_member {
             service.link().join(group, host).map_err(failed)?;
             service.join(group).map_err(failed)?;
@@ -226,7 +228,8 @@ impl VmtpCaller {
             }
             false => (Entity::new(SERVER, host), to),
         };
-        let caller = vmtp_caller(number, asked)?;
+        let rate = arguments.rate.map(|rate| rate.0).or_else(|| rate_to(asked.ip()));
+        let caller = vmtp_caller(number, asked, rate)?;
         Ok(Self { caller, sizes: arguments.sizes(), server, is_group, to })
     }
 }
@@ -256,7 +259,7 @@ impl calls::Caller for VmtpCaller {
     }
 }
 
-fn vmtp_caller(number: u32, to: SocketAddr) -> Result<Caller, Failure> {
+fn vmtp_caller(number: u32, to: SocketAddr, rate: Option<u64>) -> Result<Caller, Failure> {
     // The address of the interface to the server: a socket that is connected to it has it.
     let probe = std::net::UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
     probe.connect(to)?;
@@ -264,7 +267,8 @@ fn vmtp_caller(number: u32, to: SocketAddr) -> Result<Caller, Failure> {
     let link = Link::bind(Transport::Udp, SocketAddr::new(own.into(), 0)).map_err(failed)?;
     link.multicast_by(own).map_err(failed)?;
     let name = CLIENT | (std::process::id() & 0xffff) << 6 | number;
-    Ok(Caller::new(link, Entity::new(name, own), 1, Config::for_payload(PAYLOAD_BYTES)))
+    let config = Config::for_payload(PAYLOAD_BYTES).on_ethernet(rate);
+    Ok(Caller::new(link, Entity::new(name, own), 1, config))
 }
 
 fn ask_on(

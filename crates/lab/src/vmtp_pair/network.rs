@@ -6,13 +6,16 @@ use sockscope_sim::{EthernetConfig, LinkConfig, LinkCounts, LinkKind, Medium, Me
 use sockscope_vmtp::Config;
 use sockscope_vmtp::wire::Entity;
 
-use super::frame::{self, GROUP};
+use super::frame::{self, FRAMING_BYTES, GROUP};
 use super::host::{Host, HostCounts};
 use super::machine::Machine;
 use super::process::{ClientProcess, Question, ServerProcess, Tally};
 use crate::link_faults::link_faults;
 
 const MS: u64 = 1_000_000;
+
+/// Octets of time around a packet: frame and IP header, preamble (8) and the silence after a frame (12).
+const AROUND_BYTES: usize = FRAMING_BYTES + 8 + 12;
 
 /// Clients begin at chance within this time.
 const START_NS: u64 = 20 * MS;
@@ -189,7 +192,7 @@ fn link(parameters: &VmtpParameters) -> LinkConfig {
     LinkConfig { kind, faults: link_faults(parameters.faults()) }
 }
 
-/// Two blocks to a packet, and the time limits of Stanford's BSD code of 1986-87, from which the
+/// Two blocks to a packet, gaps in packet times of the cable, and the time limits of Stanford's BSD code of 1986-87, from which the
 /// Ultrix port descends.
 fn config() -> Config {
     Config {
@@ -202,4 +205,5 @@ fn config() -> Config {
         silence_ns_max: 60_000 * MS,
         ..Config::default()
     }
+    .at_rate(EthernetConfig::TEN.bits_per_s, AROUND_BYTES)
 }

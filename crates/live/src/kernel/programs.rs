@@ -277,6 +277,8 @@ impl Programs {
             program.extend(over.iter().flat_map(|name| ["--protocol", name]).map(str::to_owned));
             with(&mut program, "--request-bytes", parameters.request_bytes as u64, "b");
             with(&mut program, "--response-bytes", parameters.response_bytes as u64, "b");
+            // The interface has another speed than the wire in user space behind it.
+            with(&mut program, "--rate", rate.0, "bit");
             program
         });
         with(&mut client, "--clients", u64::from(parameters.clients / hosts), "");

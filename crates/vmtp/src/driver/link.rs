@@ -1,11 +1,11 @@
 //! A socket that carries VMTP packets.
 
-use std::cell::Cell;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::RecvFlags;
 use socket2::{Domain, Protocol, Socket, Type};
 
@@ -65,8 +65,6 @@ pub struct Link {
     socket: UdpSocket,
     transport: Transport,
     is_ipv6: bool,
-    /// The wait that the socket is set to.
-    wait: Cell<Duration>,
 }
 
 impl Link {
@@ -94,9 +92,10 @@ impl Link {
         let _ = socket.set_send_buffer_size(BUFFER_BYTES);
         socket.bind(&at.into()).map_err(LinkError::new(format!("cannot bind {address}")))?;
         let socket = UdpSocket::from(socket);
-        let wait = super::WAIT_MAX;
-        socket.set_read_timeout(Some(wait)).map_err(LinkError::new("cannot set a time limit"))?;
-        Ok(Self { socket, transport, is_ipv6: address.is_ipv6(), wait: Cell::new(wait) })
+        socket
+            .set_read_timeout(Some(super::WAIT_MAX))
+            .map_err(LinkError::new("cannot set a time limit"))?;
+        Ok(Self { socket, transport, is_ipv6: address.is_ipv6() })
     }
 
     /// Where it is bound.
@@ -170,8 +169,7 @@ impl Link {
         }
     }
 
-    /// Waits for a packet, at most for `wait`, which the system rounds up to its clock's tick; gives
-    /// where from and where in `buffer` it is.
+    /// Waits for a packet, at most for `wait`; gives where from and where in `buffer` it is.
     ///
     /// # Errors
     ///
@@ -181,17 +179,28 @@ impl Link {
         buffer: &'b mut [u8],
         wait: Duration,
     ) -> io::Result<Option<(SocketAddr, &'b [u8])>> {
-        if wait.is_zero() {
+        if wait != super::WAIT_MAX {
+            self.wait_until_readable(wait)?;
             return self.receive_now(buffer);
-        }
-        // Setting the limit is a system call, and most waits are the longest one.
-        if wait != self.wait.replace(wait) {
-            self.socket.set_read_timeout(Some(wait))?;
         }
         match self.socket.recv_from(buffer) {
             Ok((len, from)) => Ok(Some((from, self.payload(&buffer[..len])))),
             Err(error) if is_nothing(&error) => Ok(None),
             Err(error) => Err(error),
+        }
+    }
+
+    /// Waits with the kernel's fine timers: the socket's own limit is rounded up to a tick, which is many
+    /// times a gap between packets.
+    fn wait_until_readable(&self, wait: Duration) -> io::Result<()> {
+        if wait.is_zero() {
+            return Ok(());
+        }
+        let limit = Timespec::try_from(wait).map_err(io::Error::other)?;
+        let mut readable = [PollFd::new(&self.socket, PollFlags::IN)];
+        match poll(&mut readable, Some(&limit)).map_err(io::Error::from) {
+            Err(error) if !is_nothing(&error) => Err(error),
+            _ => Ok(()),
         }
     }
 

@@ -6,11 +6,13 @@
 mod caller;
 mod filter;
 mod link;
+mod route;
 mod service;
 mod trace;
 
 pub use caller::{CallError, Caller};
 pub use link::{Link, LinkError, PORT, Transport, group_address};
+pub use route::{rate_at, rate_to};
 pub use service::Service;
 pub use trace::Trace;
 
@@ -22,7 +24,19 @@ use crate::wire::{HEADER_BYTES, TRAILER_BYTES};
 /// The longest wait for a packet, and so the longest delay of a caller's stop.
 const WAIT_MAX: Duration = Duration::from_millis(10);
 
+/// Octets of time around a packet of VMTP on Ethernet: its preamble, header, check sequence and silence, and
+/// headers of IP and UDP.
+const AROUND_BYTES: usize = 38 + 20 + 8;
+
 impl Config {
+    /// For an Ethernet of this rate, where it is known; without it there is no rate control.
+    pub fn on_ethernet(self, bits_per_s: Option<u64>) -> Self {
+        match bits_per_s {
+            Some(bits_per_s) => self.at_rate(bits_per_s, AROUND_BYTES),
+            None => self,
+        }
+    }
+
     /// For a network whose packets carry `payload_bytes` of UDP or IP payload; a group of 16 KiB in one
     /// packet where they are long enough, as on loopback.
     pub fn for_payload(payload_bytes: usize) -> Self {

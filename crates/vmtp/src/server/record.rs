@@ -4,6 +4,7 @@ use super::transaction::{Incoming as Request, Outcome, Token};
 use crate::address::{Address, Host};
 use crate::config::Config;
 use crate::message::{Added, Incoming, Malformed, Outgoing, Piece, RUN_GROUPS_MAX, group_number};
+use crate::rate::{Gap, Pace};
 use crate::wire::{Checksum, Code, Control, Entity, GROUP_BYTES, Header, Kind, code, emit};
 
 /// The client's last transaction.
@@ -19,13 +20,14 @@ pub(super) struct Record<A> {
     /// Header of the Response.
     answer: Header,
     pub retransmit_count: u8,
-    pub gap: u8,
+    /// Gap that the client asked for; longer after losses.
+    pub gap: Gap,
     /// Timeouts since something was heard.
     pub count: u32,
     pub deadline_ns: u64,
     /// When the current data was handed down or asked for.
     pub queued_ns: u64,
-    pub send_after_ns: u64,
+    pub pace: Pace,
     /// When its client was heard last.
     pub heard_ns: u64,
     /// The Request is whole, and the application has not taken it; its octets.
@@ -104,11 +106,11 @@ impl<A: Address> Record<A> {
             head: *head,
             answer: *head,
             retransmit_count: 0,
-            gap: head.control.gap_or_groups,
+            gap: Gap::new(head.control.gap_or_groups),
             count: 0,
             deadline_ns: now_ns,
             queued_ns: now_ns,
-            send_after_ns: now_ns,
+            pace: Pace::default(),
             heard_ns: now_ns,
             queued_bytes: None,
             is_proved: false,

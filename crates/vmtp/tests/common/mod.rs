@@ -4,7 +4,7 @@
 #![allow(dead_code)] // Each test uses its part.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BTreeMap, BinaryHeap};
 use std::net::Ipv4Addr;
 
 use sockscope_vmtp::wire::{Entity, Packet};
@@ -83,6 +83,10 @@ pub struct Net {
     /// Every packet that was sent: from, to, text.
     pub log: Option<Vec<String>>,
     pub sent: u64,
+    /// Drops packets with data that follow the last one from the same sender in less time; 0 drops none.
+    pub apart_ns: u64,
+    /// By sender: when the wire took a packet with data last.
+    taken_ns: BTreeMap<u16, u64>,
     random: Random,
     flights: BinaryHeap<Reverse<Flight>>,
 }
@@ -111,6 +115,8 @@ impl Net {
             loses: None,
             log: None,
             sent: 0,
+            apart_ns: 0,
+            taken_ns: BTreeMap::new(),
             random: Random::new(seed),
             flights: BinaryHeap::new(),
         }
@@ -180,7 +186,8 @@ impl Net {
     fn launch(&mut self, from: u16, to: u16, octets: &[u8]) {
         self.sent += 1;
         let packet = Packet::new(octets).expect("engines send whole packets");
-        let is_lost = self.loses.is_some_and(|loses| loses(self.sent, &packet));
+        let is_lost = self.loses.is_some_and(|loses| loses(self.sent, &packet))
+            || self.is_too_close(from, packet.header().delivery);
         if let Some(log) = &mut self.log {
             let header = packet.header();
             let kind = match (header.code.datagram, header.control.kind) {
@@ -212,6 +219,18 @@ impl Net {
             let at_ns = self.now_ns + WAY_NS + late;
             self.flights.push(Reverse(Flight { at_ns, number: self.sent, from, to, octets }));
         }
+    }
+
+    fn is_too_close(&mut self, from: u16, delivery: u32) -> bool {
+        if self.apart_ns == 0 || delivery == 0 {
+            return false;
+        }
+        let last_ns = self.taken_ns.get(&from).copied();
+        let is_close = last_ns.is_some_and(|last_ns| self.now_ns < last_ns + self.apart_ns);
+        if !is_close {
+            self.taken_ns.insert(from, self.now_ns);
+        }
+        is_close
     }
 
     /// The next event of a client.

@@ -9,5 +9,6 @@ mod exchange;
 mod faults;
 mod many;
 mod observe;
+mod rate;
 mod strangers;
 mod vectors;
