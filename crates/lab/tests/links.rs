@@ -126,10 +126,10 @@ fn whatever_a_lossy_link_ends_is_told_with_the_link() {
     assert!(told.contains(" ended") && told.ends_with(hint), "{told}");
 }
 
-/// A fifth of all frames is lost: some calls get no whole response, and their client makes the next one.
+/// Two fifths of all frames are lost: some calls get no whole response, and their client makes the next one.
 #[test]
 fn calls_that_fail_are_counted_and_others_end() {
-    let changes = ["clients=1", "own_hosts=false", "run_ms=60000", "lost_per_million=200000"];
+    let changes = ["clients=1", "own_hosts=false", "run_ms=60000", "lost_per_million=400000"];
     let result = result("pc-4", &changes).unwrap();
     let measured = &result.cases[0].measured;
     assert!(measured.measure("failed_calls").unwrap() > 0.0);

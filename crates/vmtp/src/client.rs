@@ -9,14 +9,15 @@ mod replies;
 
 use std::collections::VecDeque;
 
+use crate::asks::Asks;
 use crate::config::{Config, Timer};
 use crate::message::{Outgoing, group_number};
 use crate::observe::{Log, Sight};
 use crate::rate::{Gap, Pace};
 use crate::rtt::RoundTrip;
 use crate::wire::{
-    BLOCK_BYTES, Code, Control, Entity, GROUP_BYTES, Header, Kind, MANAGER_GROUP, Notice, NoticeTo, Packet,
-    code, emit, operation,
+    BLOCK_BYTES, Code, Control, Entity, GROUP_BYTES, Header, Kind, MANAGER_GROUP, Notice, NoticeTo,
+    Packet, code, emit, operation,
 };
 use replies::Replies;
 
@@ -115,6 +116,7 @@ pub struct Client<A> {
     notices: VecDeque<(A, Notice)>,
     events: VecDeque<Event<A>>,
     trip: RoundTrip,
+    asks: Asks,
     /// Gap between packets to servers, and the one that they are asked to leave.
     gap: Gap,
     response_gap: Gap,
@@ -168,6 +170,7 @@ impl<A: Copy + PartialEq> Client<A> {
             notices: VecDeque::new(),
             events: VecDeque::new(),
             trip: RoundTrip::default(),
+            asks: Asks::default(),
             gap: Gap::new(0),
             response_gap,
             pace: Pace::default(),
@@ -287,6 +290,7 @@ impl<A: Copy + PartialEq> Client<A> {
         assert!(self.active.is_none(), "a transaction begins while another is under way");
         self.next = self.next.wrapping_add(taken);
         outgoing.advance(self.config.window_groups);
+        self.asks.clear();
         let wait_ns = options.fixed.map_or_else(|| self.response_wait_ns(), |fixed| fixed.every_ns);
         self.active = Some(Active {
             server: head.server,
@@ -309,8 +313,9 @@ impl<A: Copy + PartialEq> Client<A> {
         self.counters.transactions += 1;
     }
 
-    /// TC2.
-    fn round_trip_ns(&self) -> u64 {
+    /// TC2: the limit for the answer to a question, from the round trips of probes and of questions that a
+    /// notice answered.
+    pub fn round_trip_ns(&self) -> u64 {
         self.trip.limit_ns(self.config.round_trip_ns_min, self.config.round_trip_ns)
     }
 
@@ -353,10 +358,10 @@ impl<A: Copy + PartialEq> Client<A> {
         if !is_ours || !(from_group || header.server == active.server) {
             return self.late_response(from, header);
         }
-        let trip_ns =
-            now_ns.saturating_sub(active.sent_ns[usize::from(header.control.retransmit_count)]);
-        if active.outgoing.groups() == 1 && active.count == 0 {
-            self.trip.sample(trip_ns.min(self.config.round_trip_ns));
+        if active.head.is_probe() && !active.replies.has_any() {
+            // The server's module answers a probe at once, with the number of its sending.
+            let sending = usize::from(header.control.retransmit_count);
+            self.trip.sample(now_ns.saturating_sub(active.sent_ns[sending]));
         }
         if !from_group {
             // A Response proves that the whole Request arrived.
@@ -458,8 +463,9 @@ impl<A: Copy + PartialEq> Client<A> {
         if !is_awaited || (!active.server.is_group() && active.to != from) {
             return;
         }
-        let sent_ns = active.sent_ns[usize::from(notice.control.retransmit_count)];
-        self.trip.sample(now_ns.saturating_sub(sent_ns));
+        let (sending, is_retry) = (notice.control.retransmit_count, notice.code == code::RETRY);
+        let trip_ns = self.asks.answered(now_ns, notice.transaction, sending, is_retry);
+        trip_ns.into_iter().for_each(|ns| self.trip.sample(ns));
         active.heard_ns = now_ns;
         match notice.code {
             code::OK => {
@@ -528,6 +534,7 @@ impl<A: Copy + PartialEq> Client<A> {
         if active.count < fixed.sends {
             active.outgoing.ask(0);
             active.sendings += 1;
+            active.sent_ns[active.sendings as usize % 8] = now_ns;
             active.timer.1 = now_ns.saturating_add(fixed.every_ns);
             return;
         }
@@ -627,6 +634,7 @@ impl<A: Copy + PartialEq> Client<A> {
         let piece = active.outgoing.next(blocks)?;
         let since_ns = active.sent_ns[active.sendings as usize % 8];
         let header = active.header_of(piece.group, piece.delivery, piece.asks);
+        self.asks.sent(now_ns, &header, header.control.retransmit_count);
         emit(&header, active.outgoing.data(piece), self.config.checksum, to);
         self.counters.packets += 1;
         self.log.sent(now_ns, active.to, to.len(), Some(since_ns));

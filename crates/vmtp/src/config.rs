@@ -98,6 +98,13 @@ impl Config {
         Self { packet_ns: u64::try_from(packet_ns).unwrap_or(u64::MAX), ..self }
     }
 
+    /// Time of a message of `bytes` on the link, with its gaps; 0 where the rate is not known.
+    pub(crate) fn sending_ns(&self, bytes: usize, gap: u8) -> u64 {
+        let blocks = crate::wire::blocks_per_packet(self.packet_bytes);
+        let packets = bytes.div_ceil(blocks * crate::wire::BLOCK_BYTES).max(1) as u64;
+        self.packet_ns.saturating_mul(32 + u64::from(gap)).saturating_mul(packets) / 32
+    }
+
     /// Time from a packet of `octets` to the next one of its group: its own on the link, and a gap of `gap`
     /// 32nds of the longest packet's (RFC 1045 §2.5.6). Without a gap, a group leaves as fast as the link
     /// takes it.

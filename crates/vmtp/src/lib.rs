@@ -15,6 +15,7 @@
 //! datagram Requests, priorities beyond carrying them, group management by request.
 
 mod address;
+mod asks;
 pub mod client;
 mod config;
 pub mod driver;

@@ -16,7 +16,7 @@ use crate::message::Outgoing;
 use crate::observe::{Log, Sight};
 use crate::wire::{
     Code, Control, Entity, HEADER_BYTES, Header, Kind, Notice, NoticeTo, Packet, TRAILER_BYTES,
-    code, emit, operation,
+    code, emit,
 };
 use memory::Memory;
 use record::{Answer, Record, State};
@@ -190,7 +190,7 @@ impl<A: Address> Server<A> {
             if notice.to == NoticeTo::Server && notice.server == self.entity {
                 self.notice(now_ns, notice);
             }
-        } else if is_probe(&header) {
+        } else if header.is_probe() {
             self.probe(from, &header);
         } else if header.server == self.entity || self.groups.contains(&header.server) {
             self.request(now_ns, from, &header, packet.data());
@@ -230,6 +230,9 @@ impl<A: Address> Server<A> {
         if let Some(before) = self.records.remove(&header.client) {
             record.is_proved = before.is_proved && before.from.host() == from.host();
             record.pace = before.pace;
+            if before.from.host() == from.host() {
+                record.trip = before.trip;
+            }
             self.timers.remove(&(before.deadline_ns, header.client));
             self.memory.take_away(header.client, before.charge);
             if before.queued_bytes.is_some() {
@@ -337,13 +340,14 @@ impl<A: Address> Server<A> {
     /// The client's report on a Response: it is received, or packets were dropped.
     fn notice(&mut self, now_ns: u64, notice: Notice) {
         let keep_ns = self.config.keep_ns;
-        let acknowledgment_ns = self.acknowledgment_ns();
         let Some(record) = self.records.get_mut(&notice.client) else { return };
+        let is_retry = notice.code == code::RETRY;
+        let trip_ns = record.asks.answered(now_ns, notice.transaction, 0, is_retry);
+        trip_ns.into_iter().for_each(|ns| record.trip.sample(ns));
         let Some(outgoing) = record.outgoing() else { return };
         let groups = outgoing.groups();
         let number = crate::message::group_number(record.base, notice.transaction, groups);
         let (Some(group), Some(outgoing)) = (number, record.outgoing()) else { return };
-        let mut until_ns = now_ns.saturating_add(acknowledgment_ns);
         let mut again = 0;
         match notice.code {
             code::OK => {
@@ -360,11 +364,13 @@ impl<A: Address> Server<A> {
         }
         let (is_done, waits) = (outgoing.is_done(), outgoing.has_queued());
         record.count = 0;
+        let mut until_ns = now_ns.saturating_add(record.acknowledgment_ns(&self.config));
         if again > 0 {
             record.gap.lost();
             record.queued_ns = now_ns;
             self.counters.blocks_again += u64::from(again);
             self.log.push(record.from, Sight::BlocksAgain(again));
+            until_ns = now_ns.saturating_add(record.response_ns(&self.config));
         }
         if is_done {
             record.state = State::Over;
@@ -411,7 +417,6 @@ impl<A: Address> Server<A> {
         token: Token,
         outcome: Outcome,
     ) -> Result<(), RespondError> {
-        let acknowledgment_ns = self.acknowledgment_ns();
         let record = self.records.get_mut(&token.client);
         let record = record.filter(|record| record.awaits_answer(token.transaction));
         let record = record.ok_or(RespondError::Over(token))?;
@@ -428,20 +433,20 @@ impl<A: Address> Server<A> {
         }
         let is_kept = !outcome.segment.is_empty() && !outcome.idempotent;
         record.answer(self.entity, outcome, self.config.window_groups);
-        record.queued_ns = now_ns;
+        (record.queued_ns, record.answered_ns) = (now_ns, now_ns);
+        let wait_ns = if is_kept { record.response_ns(&self.config) } else { self.config.keep_ns };
         self.memory.charge(token.client, record);
         self.log.tell(now_ns);
-        let wait_ns = if is_kept { acknowledgment_ns } else { self.config.keep_ns };
         self.sending.push_back(token.client);
         self.set_timer(token.client, now_ns.saturating_add(wait_ns));
         Ok(())
     }
 
     fn respond_again(&mut self, now_ns: u64, client: Entity) {
-        let acknowledgment_ns = self.acknowledgment_ns();
         let Some(record) = self.records.get_mut(&client) else { return };
         record.queued_ns = now_ns;
         let from = record.from;
+        let wait_ns = record.response_ns(&self.config);
         let Some(outgoing) = record.outgoing() else { return };
         let oldest = outgoing.oldest();
         let blocks = outgoing.resend(oldest, outgoing.groups() > 1);
@@ -450,14 +455,9 @@ impl<A: Address> Server<A> {
             self.log.push(from, Sight::BlocksAgain(blocks));
         }
         if outgoing.bytes() > 0 {
-            self.set_timer(client, now_ns.saturating_add(acknowledgment_ns));
+            self.set_timer(client, now_ns.saturating_add(wait_ns));
         }
         self.sending.push_back(client);
-    }
-
-    /// TS3 and TS5.
-    fn acknowledgment_ns(&self) -> u64 {
-        self.config.round_trip_ns.max(self.config.round_trip_ns_min) + self.config.service_ns
     }
 
     fn push_notice(&mut self, to: A, header: &Header, delivery: u32, code: u32) {
@@ -521,11 +521,14 @@ impl<A: Address> Server<A> {
     fn time_out(&mut self, now_ns: u64, client: Entity) {
         let retries = self.config.retries;
         let next_packet_ns = self.config.next_packet_ns;
-        let acknowledgment_ns = self.acknowledgment_ns();
         let keep_ns = self.config.keep_ns;
         let Some(record) = self.records.get_mut(&client) else { return };
         let is_over = record.count >= retries;
         record.count += 1;
+        let acknowledgment_ns = record.acknowledgment_ns(&self.config);
+        // A busy machine may keep a client from its processor for many short round trips.
+        let silent_ns = now_ns.saturating_sub(record.answered_ns.max(record.heard_ns));
+        let is_unwanted = is_over && silent_ns >= 2 * self.config.silence_ns_min;
         match &mut record.state {
             // The application still works: the client asks again if it lives.
             State::Processing => self.set_timer(client, now_ns.saturating_add(keep_ns)),
@@ -540,7 +543,7 @@ impl<A: Address> Server<A> {
                 self.push_notice(from, &header, blocks, code::RETRY);
                 self.set_timer(client, now_ns.saturating_add(wait_ns));
             }
-            State::Responded(outgoing) if outgoing.bytes() > 0 && !is_over => {
+            State::Responded(outgoing) if outgoing.bytes() > 0 && !is_unwanted => {
                 let oldest = outgoing.oldest();
                 outgoing.ask(oldest);
                 record.queued_ns = now_ns;
@@ -583,7 +586,7 @@ impl<A: Address> Server<A> {
                 record.outgoing().into_iter().for_each(Outgoing::hold_back);
                 continue;
             }
-            let waits = record.emit(piece, self.config.checksum, to);
+            let waits = record.emit(now_ns, piece, self.config.checksum, to);
             if piece.delivery != 0 {
                 let pause_ns = self.config.pause_ns(to.len(), record.gap.of_32());
                 record.pace.sent(now_ns, pause_ns, !waits);
@@ -628,10 +631,4 @@ impl<A: Address> Server<A> {
         }
         Some(request)
     }
-}
-
-fn is_probe(header: &Header) -> bool {
-    header.code.public_interface
-        && header.code.co_resident
-        && header.code.value == operation::PROBE_ENTITY
 }

@@ -71,8 +71,8 @@ fn clients_on_one_host_do_not_collide_and_clients_on_several_do() {
         [
             [(62.0, 0.0), (62.0, 0.0)],
             [(90.0, 0.0), (94.0, 0.0)],
-            [(100.0, 0.0), (96.0, 7.0)],
-            [(100.0, 0.0), (96.0, 8.0)],
+            [(100.0, 0.0), (98.0, 4.0)],
+            [(100.0, 0.0), (97.0, 8.0)],
         ]
     );
 }
@@ -115,14 +115,13 @@ fn a_group_outlives_lost_frames() {
     }
 }
 
-/// Clients that share a cable beyond what it carries: calls that get no whole response are counted, and
-/// the others go on.
+/// Clients that share a cable beyond what it carries leave gaps after losses, and hardly a call fails.
 #[test]
-fn a_client_that_fails_does_not_end_the_run_of_the_others() {
+fn the_calls_of_64_clients_on_a_cable_end() {
     let text = "request_bytes = 16384\nresponse_bytes = 16384\nclients = 64\nown_hosts = true\n\
         run_ms = 8000";
     let measured = run(text);
-    assert!(measure(&measured, "failed_calls") > 0.0);
+    assert!(measure(&measured, "failed_calls") * 100.0 < measured.call_ns.n() as f64);
     assert!(measured.call_ns.n() > 64, "{} calls", measured.call_ns.n());
     assert!(measure(&measured, "network_busy_percent") < 100.5);
 }

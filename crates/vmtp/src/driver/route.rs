@@ -116,7 +116,10 @@ mod tests {
 
     #[test]
     fn a_driver_that_knows_no_speed_gives_none() {
-        assert_eq!(["1000\n", "-1\n", "0\n", ""].map(rate), [Some(1_000_000_000), None, None, None]);
+        assert_eq!(
+            ["1000\n", "-1\n", "0\n", ""].map(rate),
+            [Some(1_000_000_000), None, None, None]
+        );
         assert_eq!(rate_to(Ipv4Addr::LOCALHOST.into()), None);
         assert_eq!(rate_at(Ipv4Addr::UNSPECIFIED.into()), None);
     }

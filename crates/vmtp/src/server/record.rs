@@ -2,9 +2,11 @@
 
 use super::transaction::{Incoming as Request, Outcome, Token};
 use crate::address::{Address, Host};
+use crate::asks::Asks;
 use crate::config::Config;
 use crate::message::{Added, Incoming, Malformed, Outgoing, Piece, RUN_GROUPS_MAX, group_number};
 use crate::rate::{Gap, Pace};
+use crate::rtt::RoundTrip;
 use crate::wire::{Checksum, Code, Control, Entity, GROUP_BYTES, Header, Kind, code, emit};
 
 /// The client's last transaction.
@@ -28,6 +30,10 @@ pub(super) struct Record<A> {
     /// When the current data was handed down or asked for.
     pub queued_ns: u64,
     pub pace: Pace,
+    pub trip: RoundTrip,
+    pub asks: Asks,
+    /// When the application answered.
+    pub answered_ns: u64,
     /// When its client was heard last.
     pub heard_ns: u64,
     /// The Request is whole, and the application has not taken it; its octets.
@@ -111,6 +117,9 @@ impl<A: Address> Record<A> {
             deadline_ns: now_ns,
             queued_ns: now_ns,
             pace: Pace::default(),
+            trip: RoundTrip::default(),
+            asks: Asks::default(),
+            answered_ns: now_ns,
             heard_ns: now_ns,
             queued_bytes: None,
             is_proved: false,
@@ -284,6 +293,22 @@ impl<A: Address> Record<A> {
         self.state = State::Responded(outgoing);
     }
 
+    /// TS3: the limit for the client's notice, longer with each that did not arrive.
+    pub(super) fn acknowledgment_ns(&self, config: &Config) -> u64 {
+        let trip_ns = self.trip.limit_ns(config.round_trip_ns_min, config.round_trip_ns);
+        (trip_ns << self.count.min(16)).min(config.service_ns.max(trip_ns))
+    }
+
+    /// TS5: TS3, and three times the time that the Response takes on the link.
+    pub(super) fn response_ns(&self, config: &Config) -> u64 {
+        let bytes = match &self.state {
+            State::Responded(outgoing) => outgoing.bytes(),
+            _ => 0,
+        };
+        let sending_ns = config.sending_ns(bytes, self.gap.of_32());
+        self.acknowledgment_ns(config).saturating_add(sending_ns.saturating_mul(3))
+    }
+
     pub(super) fn outgoing(&mut self) -> Option<&mut Outgoing> {
         match &mut self.state {
             State::Responded(outgoing) => Some(outgoing),
@@ -304,7 +329,13 @@ impl<A: Address> Record<A> {
     }
 
     /// Writes a packet of the Response; true when more wait.
-    pub(super) fn emit(&mut self, piece: Piece, protect: Checksum, to: &mut Vec<u8>) -> bool {
+    pub(super) fn emit(
+        &mut self,
+        now_ns: u64,
+        piece: Piece,
+        protect: Checksum,
+        to: &mut Vec<u8>,
+    ) -> bool {
         let (count, again) = (self.retransmit_count, self.count > 0);
         let mut header = self.answer;
         let State::Responded(outgoing) = &self.state else { return false };
@@ -317,6 +348,8 @@ impl<A: Address> Record<A> {
         header.control.not_start_of_run = piece.group > 0;
         header.control.not_end_of_run = !is_last;
         header.control.message_continues = !is_last;
+        // The client's notices have no number of a sending.
+        self.asks.sent(now_ns, &header, 0);
         emit(&header, outgoing.data(piece), protect, to);
         let is_kept = !header.code.datagram;
         let waits = outgoing.has_queued();

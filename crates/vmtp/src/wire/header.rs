@@ -237,6 +237,13 @@ impl Header {
         }
     }
 
+    /// Whether it asks where an entity is.
+    pub fn is_probe(&self) -> bool {
+        self.code.public_interface
+            && self.code.co_resident
+            && self.code.value == operation::PROBE_ENTITY
+    }
+
     /// The blocks that are sent at all, where not all are.
     pub fn message_mask(&self) -> Option<u32> {
         self.code.message_mask.then(|| self.word(MESSAGE_MASK_AT))

@@ -75,12 +75,30 @@ fn lost_blocks_are_asked_for_and_sent_again_as_the_worked_exchange_says() {
 fn a_lost_response_is_sent_again_for_the_header_alone_and_the_request_runs_once() {
     let mut net = net(&Config::default());
     net.loses = Some(|number, _| number == 2);
-    ask(&mut net, pattern(100), Options::default());
-    assert_eq!(segment_of(outcome(&mut net)), pattern(100));
+    ask(&mut net, Vec::new(), Options::default());
+    assert_eq!(segment_of(outcome(&mut net)), []);
     let log = log(&mut net);
     assert_eq!(log[2], "0>1000 Request 00000000 x1");
     assert_eq!(net.servers[0].counters().requests, 1);
     assert_eq!(net.servers[0].counters().duplicates, 1);
+}
+
+/// The server's wait (TS5) is shorter than the client's (TC1): it has no service time in it.
+#[test]
+fn a_lost_response_with_data_is_offered_before_the_client_asks() {
+    let mut net = net(&Config::default());
+    net.loses = Some(|number, _| number == 2);
+    ask(&mut net, pattern(100), Options::default());
+    assert_eq!(segment_of(outcome(&mut net)), pattern(100));
+    let expected = [
+        "0>1000 Request 00000001 x0",
+        "1000>0 Response 00000001 x0 lost",
+        "1000>0 Response 00000000 x0",
+        "0>1000 notice 1 00000000 x0",
+        "1000>0 Response 00000001 x0",
+    ];
+    assert_eq!(log(&mut net)[..5], expected);
+    assert_eq!(net.servers[0].counters().requests, 1);
 }
 
 #[test]

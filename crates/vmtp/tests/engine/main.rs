@@ -11,4 +11,5 @@ mod many;
 mod observe;
 mod rate;
 mod strangers;
+mod timers;
 mod vectors;

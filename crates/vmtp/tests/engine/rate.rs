@@ -18,7 +18,9 @@ fn again(config: &Config, bytes: [usize; 2], apart_ns: u64, transactions: usize)
     for _ in 0..transactions {
         let request = Request { segment: vec![7; bytes[0]], ..Request::default() };
         let (now_ns, to) = (net.now_ns, server_address(0));
-        net.clients[0].start(now_ns, server_entity(0), to, request, Options::default()).expect("idle");
+        net.clients[0]
+            .start(now_ns, server_entity(0), to, request, Options::default())
+            .expect("idle");
         let answered = loop {
             if let Some(event) = net.event(0) {
                 break event;
