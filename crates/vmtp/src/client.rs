@@ -113,7 +113,8 @@ pub struct Client<A> {
     active: Option<Active<A>>,
     /// The transaction that ended last: its server may still ask whether the Response arrived.
     ended: Option<Ended>,
-    notices: VecDeque<(A, Notice)>,
+    /// Headers that leave by themselves: notices, and answers to probes.
+    notices: VecDeque<(A, Header)>,
     events: VecDeque<Event<A>>,
     trip: RoundTrip,
     asks: Asks,
@@ -341,6 +342,8 @@ impl<A: Copy + PartialEq> Client<A> {
             self.counters.refused += 1;
         } else if header.control.kind == Kind::Response && header.client == self.entity {
             self.response(now_ns, from, &header, packet.data());
+        } else if header.control.kind == Kind::Request && header.is_probe() {
+            self.probe(from, &header);
         } else if let Some(notice) = Notice::decode(&header) {
             if notice.to == NoticeTo::Client && notice.client == self.entity {
                 self.notice(now_ns, from, notice);
@@ -433,6 +436,16 @@ impl<A: Copy + PartialEq> Client<A> {
         }
     }
 
+    /// A server asks whether this client still waits for it: the answer is the number of the transaction, or
+    /// of the next one.
+    fn probe(&mut self, from: A, header: &Header) {
+        if header.entity(8) != self.entity || self.notices.len() >= NOTICES_MAX {
+            return;
+        }
+        let transaction = self.active.as_ref().map_or(self.next, |active| active.head.transaction);
+        self.notices.push_back((from, header.found(self.entity, transaction)));
+    }
+
     fn push_notice(&mut self, to: A, server: Entity, transaction: u32, delivery: u32, code: u32) {
         if self.notices.len() < NOTICES_MAX {
             let client = self.entity;
@@ -446,7 +459,9 @@ impl<A: Copy + PartialEq> Client<A> {
                 code,
                 control,
             };
-            self.notices.push_back((to, notice));
+            let header = notice.header(self.next_notice, self.config.domain);
+            self.next_notice = self.next_notice.wrapping_add(1);
+            self.notices.push_back((to, header));
         }
         assert!(self.notices.len() <= NOTICES_MAX, "more notices than may wait");
     }
@@ -618,9 +633,7 @@ impl<A: Copy + PartialEq> Client<A> {
 
     /// Writes the next packet into `to` and gives its address; `None` when nothing is to be sent now.
     pub fn poll_transmit(&mut self, now_ns: u64, to: &mut Vec<u8>) -> Option<A> {
-        if let Some((address, notice)) = self.notices.pop_front() {
-            let header = notice.header(self.next_notice, self.config.domain);
-            self.next_notice = self.next_notice.wrapping_add(1);
+        if let Some((address, header)) = self.notices.pop_front() {
             emit(&header, [], self.config.checksum, to);
             self.counters.packets += 1;
             self.log.sent(now_ns, address, to.len(), None);

@@ -27,6 +27,9 @@ pub struct Config {
     /// TS4: the time that a server keeps a transaction after its Response. It must exceed the life
     /// of a packet with retransmissions: older duplicates would be taken as new.
     pub keep_ns: u64,
+    /// The longest that a server keeps a Request in processing without a sign of its client, which asks within
+    /// `backoff_ns_max` if it lives. Then the client is gone.
+    pub orphan_ns: u64,
     /// A client gives up only after such a silence of its server, for any number of its requests: a busy
     /// machine may keep a server from its processor for many short round trips.
     pub silence_ns_min: u64,
@@ -73,6 +76,7 @@ impl Default for Config {
             service_ns: 200 * MS,
             next_packet_ns: 12 * MS,
             keep_ns: 30_000 * MS,
+            orphan_ns: 10_000 * MS,
             silence_ns_min: 1_000 * MS,
             silence_ns_max: 19_000 * MS,
             backoff_ns_max: 8_000 * MS,

@@ -5,6 +5,7 @@
 //! entity: the last Request, its progress, and the Response until the client is known to have it.
 
 mod memory;
+mod orphan;
 mod record;
 mod transaction;
 
@@ -15,8 +16,8 @@ use crate::config::Config;
 use crate::message::Outgoing;
 use crate::observe::{Log, Sight};
 use crate::wire::{
-    Code, Control, Entity, HEADER_BYTES, Header, Kind, Notice, NoticeTo, Packet, TRAILER_BYTES,
-    code, emit,
+    Control, Entity, HEADER_BYTES, Header, Kind, Notice, NoticeTo, Packet, TRAILER_BYTES, code,
+    emit,
 };
 use memory::Memory;
 use record::{Answer, Record, State};
@@ -68,6 +69,8 @@ pub struct ServerCounters {
     pub busy: u64,
     /// Half Requests given up, because their clients were silent and others needed the room.
     pub given_up: u64,
+    /// Requests in processing whose clients were gone.
+    pub orphans: u64,
     /// Packets and answers not sent, because they were longer than an address that is not proved may be
     /// sent.
     pub withheld: u64,
@@ -91,6 +94,8 @@ pub struct Server<A> {
     notices: VecDeque<(A, Header)>,
     requests: VecDeque<Incoming<A>>,
     next_notice: u32,
+    /// Transactions in processing that have lost their clients, as far as the application has not asked.
+    abandoned: VecDeque<Token>,
     counters: ServerCounters,
     log: Log<A>,
 }
@@ -109,6 +114,7 @@ impl<A: Address> Server<A> {
             notices: VecDeque::new(),
             requests: VecDeque::new(),
             next_notice: 1,
+            abandoned: VecDeque::new(),
             counters: ServerCounters::default(),
             log: Log::default(),
         }
@@ -181,10 +187,10 @@ impl<A: Address> Server<A> {
             return;
         };
         let header = packet.header();
-        let is_served = header.domain == self.config.domain
-            && !header.encrypted
-            && header.control.kind == Kind::Request;
-        if !is_served {
+        let is_served = header.domain == self.config.domain && !header.encrypted;
+        if is_served && header.control.kind == Kind::Response && header.client == self.entity {
+            self.found_client(now_ns, from, &header);
+        } else if !is_served || header.control.kind == Kind::Response {
             self.counters.refused += 1;
         } else if let Some(notice) = Notice::decode(&header) {
             if notice.to == NoticeTo::Server && notice.server == self.entity {
@@ -326,8 +332,10 @@ impl<A: Address> Server<A> {
 
     /// Gives a whole Request to the application.
     fn deliver(&mut self, now_ns: u64, client: Entity) {
-        let never_ns = now_ns.saturating_add(self.config.keep_ns);
-        self.set_timer(client, never_ns);
+        let Some(record) = self.records.get_mut(&client) else { return };
+        record.count = 0;
+        let sought_ns = now_ns.saturating_add(record.orphan_ns(&self.config));
+        self.set_timer(client, sought_ns);
         let Some(record) = self.records.get_mut(&client) else { return };
         if let Some(request) = record.deliver() {
             self.counters.requests += 1;
@@ -388,21 +396,8 @@ impl<A: Address> Server<A> {
         if header.entity(8) != self.entity || self.notices.len() >= NOTICES_MAX {
             return;
         }
-        let mut answer = Header {
-            control: Control {
-                kind: Kind::Response,
-                retransmit_count: header.control.retransmit_count,
-                ..Control::default()
-            },
-            multicast: false,
-            delivery: 0,
-            server: self.entity,
-            code: Code { datagram: true, ..Code::new(code::OK) },
-            parameters: [0; 28],
-            ..*header
-        };
         let transaction = self.records.get(&header.client).map_or(0, |record| record.base);
-        answer.put(0, &transaction.to_be_bytes());
+        let answer = header.found(self.entity, transaction);
         self.notices.push_back((from, answer));
     }
 
@@ -530,8 +525,7 @@ impl<A: Address> Server<A> {
         let silent_ns = now_ns.saturating_sub(record.answered_ns.max(record.heard_ns));
         let is_unwanted = is_over && silent_ns >= 2 * self.config.silence_ns_min;
         match &mut record.state {
-            // The application still works: the client asks again if it lives.
-            State::Processing => self.set_timer(client, now_ns.saturating_add(keep_ns)),
+            State::Processing => self.seek_client(now_ns, client),
             State::Receiving(_) if record.count > retries + 1 => self.forget(client),
             // Not asked for any more, but kept: old packets of the transaction before would be new.
             State::Receiving(_) if is_over => {

@@ -156,6 +156,9 @@ impl Process for ClientProcess {
     fn takes(&self, header: &Header) -> bool {
         let notice = Notice::decode(header).filter(|notice| notice.to == NoticeTo::Client);
         let is_response = header.control.kind == Kind::Response;
+        if !is_response && header.is_probe() {
+            return header.entity(8) == self.engine.entity();
+        }
         let client = if is_response { Some(header.client) } else { notice.map(|it| it.client) };
         client == Some(self.engine.entity())
     }
@@ -300,7 +303,11 @@ impl ServerProcess {
 impl Process for ServerProcess {
     fn takes(&self, header: &Header) -> bool {
         let notice = Notice::decode(header).is_none_or(|notice| notice.to == NoticeTo::Server);
-        header.control.kind == Kind::Request && notice
+        match header.control.kind {
+            Kind::Request => notice,
+            // An answer to a probe.
+            Kind::Response => header.client == self.engine.entity(),
+        }
     }
 
     fn handle(&mut self, now_ns: u64, from: u16, packet: &[u8]) {

@@ -12,26 +12,29 @@ use crate::wire::{Entity, MANAGER_GROUP, operation};
 /// Whose packets are wanted.
 #[derive(Debug, Clone)]
 pub(super) enum Wanted {
-    /// Responses to this client, and notices to it.
+    /// Responses to this client, notices to it, and probes of it.
     Client(Entity),
-    /// Requests to any server: without an entity of that name, the server refuses them.
+    /// Requests to any server: without an entity of that name, the server refuses them. And answers to the
+    /// server's own probes.
     Server(Entity),
     /// Requests to this server or one of its groups, and to the management module.
     Member(Entity, Vec<Entity>),
 }
 
-/// Offsets in a packet. In a notice, the addressed entity is the first parameter.
+/// Offsets in a packet. In a notice, the addressed entity is the first parameter, in a probe the second.
 mod at {
     pub const CLIENT: u32 = 0;
     pub const CONTROL: u32 = 12;
     pub const SERVER: u32 = 24;
     pub const CODE: u32 = 32;
     pub const NOTIFIED: u32 = 36;
+    pub const PROBED: u32 = 44;
 }
 
-/// Bits of the code word that identify a notice: DGM, PIC and the operation.
+/// Bits of the code word that identify a notice or a probe: DGM, PIC and the operation.
 const NOTICE_MASK: u32 = 0x41ff_ffff;
 const NOTICE_FLAGS: u32 = 0x4100_0000;
+const PROBE_FLAGS: u32 = 0x0100_0000;
 const RESPONSE_BIT: u32 = 1;
 
 // Classic BPF (linux/filter.h): the kernel's names of the instructions.
@@ -71,18 +74,25 @@ fn program(wanted: &Wanted, has_header: bool) -> Vec<Step> {
     [vec![(start, 0, 0, 0), (LOAD_AT_X, 0, 0, at::CONTROL)], rest].concat()
 }
 
-/// Takes Responses to a client and notices for it, and nothing else.
+/// Takes Responses to a client, notices for it and probes of it, and nothing else.
 fn responses(client: Entity) -> Vec<Step> {
     let response = [entity_is(at::CLIENT, client), vec![(RETURN, 0, 0, DROP)]].concat();
-    let notice = [notice_is(operation::NOTIFY_CLIENT), entity_is(at::NOTIFIED, client)].concat();
-    let is_request = (IF_ANY_BIT, 0, length(&response), RESPONSE_BIT);
-    [vec![is_request], response, notice, vec![(RETURN, 0, 0, DROP)]].concat()
+    let notice = [entity_is(at::NOTIFIED, client), vec![(RETURN, 0, 0, DROP)]].concat();
+    let probe = [entity_is(at::PROBED, client), vec![(RETURN, 0, 0, DROP)]].concat();
+    let is_response = (IF_ANY_BIT, 0, length(&response), RESPONSE_BIT);
+    let is_notice = (IF_EQUAL, 0, length(&notice), NOTICE_FLAGS | operation::NOTIFY_CLIENT);
+    let is_probe = (IF_EQUAL, 0, length(&probe), PROBE_FLAGS | operation::PROBE_ENTITY);
+    let code = vec![(LOAD_AT_X, 0, 0, at::CODE), (AND, 0, 0, NOTICE_MASK)];
+    let rest = [vec![is_notice], notice, vec![is_probe], probe, vec![(RETURN, 0, 0, DROP)]];
+    [vec![is_response], response, code, rest.concat()].concat()
 }
 
 /// Goes on with Requests that are no notices; of those, takes the ones for this server.
 fn requests(server: Entity) -> Vec<Step> {
+    let found = [entity_is(at::CLIENT, server), vec![(RETURN, 0, 0, DROP)]].concat();
     let foreign = [entity_is(at::NOTIFIED, server), vec![(RETURN, 0, 0, DROP)]].concat();
-    let mut steps = vec![(IF_ANY_BIT, 0, 1, RESPONSE_BIT), (RETURN, 0, 0, DROP)];
+    let mut steps = vec![(IF_ANY_BIT, 0, length(&found), RESPONSE_BIT)];
+    steps.extend(found);
     steps.extend([(LOAD_AT_X, 0, 0, at::CODE), (AND, 0, 0, NOTICE_MASK)]);
     steps.extend([
         (IF_EQUAL, 0, 1, NOTICE_FLAGS | operation::NOTIFY_CLIENT),
@@ -103,16 +113,6 @@ fn entity_is(at: u32, entity: Entity) -> Vec<Step> {
         (LOAD_AT_X, 0, 0, at + 4),
         (IF_EQUAL, 0, 1, low),
         (RETURN, 0, 0, TAKE),
-    ]
-}
-
-/// Drops packets other than notices of this operation.
-fn notice_is(operation: u32) -> Vec<Step> {
-    vec![
-        (LOAD_AT_X, 0, 0, at::CODE),
-        (AND, 0, 0, NOTICE_MASK),
-        (IF_EQUAL, 1, 0, NOTICE_FLAGS | operation),
-        (RETURN, 0, 0, DROP),
     ]
 }
 
@@ -165,6 +165,19 @@ mod tests {
         octets(&header)
     }
 
+    /// A probe of an entity, and the answer of its module.
+    fn probe(of: Entity, from: Entity) -> [Vec<u8>; 2] {
+        let code = Code {
+            co_resident: true,
+            public_interface: true,
+            ..Code::new(operation::PROBE_ENTITY)
+        };
+        let mut header = Header { code, ..Header::request(from, MANAGER_GROUP, 7) };
+        header.put(0, &of.0.to_be_bytes());
+        header.put(8, &of.0.to_be_bytes());
+        [octets(&header), octets(&header.found(of, 1))]
+    }
+
     fn notice(to: NoticeTo, client: Entity, server: Entity) -> Vec<u8> {
         let (control, transaction, delivery, code) = (Control::default(), 7, 0, 0);
         let notice = Notice { to, client, server, transaction, delivery, code, control };
@@ -191,6 +204,10 @@ mod tests {
             ("notice-to-other-client", notice(NoticeTo::Client, OTHER, SERVER)),
             ("notice-to-server", notice(NoticeTo::Server, CLIENT, SERVER)),
             ("notice-to-other-server", notice(NoticeTo::Server, CLIENT, OTHER)),
+            ("probe-of-client", probe(CLIENT, SERVER)[0].clone()),
+            ("probe-of-other", probe(OTHER, SERVER)[0].clone()),
+            ("answer-of-client", probe(CLIENT, SERVER)[1].clone()),
+            ("answer-to-other", probe(CLIENT, OTHER)[1].clone()),
             ("nothing", vec![0; 20]),
         ];
         let mut names = Vec::new();
@@ -205,19 +222,21 @@ mod tests {
 
     #[test]
     fn a_client_gets_what_is_for_it_alone() {
-        assert_eq!(taken(&Wanted::Client(CLIENT)), "response notice-to-client");
+        assert_eq!(taken(&Wanted::Client(CLIENT)), "response notice-to-client probe-of-client");
     }
 
     #[test]
     fn a_server_gets_all_requests_and_its_own_notices() {
-        let expected = "request request-to-other request-to-group probe notice-to-server";
+        let expected = "request request-to-other request-to-group probe notice-to-server \
+            probe-of-client probe-of-other answer-of-client";
         assert_eq!(taken(&Wanted::Server(SERVER)), expected);
     }
 
     #[test]
     fn a_member_gets_what_names_it_or_its_groups() {
-        let expected = "request request-to-group probe notice-to-server";
+        let rest = "probe notice-to-server probe-of-client probe-of-other answer-of-client";
+        let expected = format!("request request-to-group {rest}");
         assert_eq!(taken(&Wanted::Member(SERVER, vec![GROUP])), expected);
-        assert_eq!(taken(&Wanted::Member(SERVER, Vec::new())), "request probe notice-to-server");
+        assert_eq!(taken(&Wanted::Member(SERVER, Vec::new())), format!("request {rest}"));
     }
 }

@@ -170,6 +170,11 @@ impl Service {
         self.server.poll_request()
     }
 
+    /// The next request whose client was found to be gone while the application had it.
+    pub fn poll_abandoned(&mut self) -> Option<Token> {
+        self.server.poll_abandoned()
+    }
+
     /// Answers a request; the inner error is a client that has gone on, or an answer that is too long.
     ///
     /// # Errors

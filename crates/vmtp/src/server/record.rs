@@ -24,6 +24,10 @@ pub(super) struct Record<A> {
     pub retransmit_count: u8,
     /// Gap that the client asked for; longer after losses.
     pub gap: Gap,
+    /// The last probe of the client: its number, and when it left.
+    pub probe: Option<(u32, u64)>,
+    /// Probes that were answered.
+    pub found: u32,
     /// Timeouts since something was heard.
     pub count: u32,
     pub deadline_ns: u64,
@@ -113,6 +117,8 @@ impl<A: Address> Record<A> {
             answer: *head,
             retransmit_count: 0,
             gap: Gap::new(head.control.gap_or_groups),
+            probe: None,
+            found: 0,
             count: 0,
             deadline_ns: now_ns,
             queued_ns: now_ns,
@@ -297,6 +303,19 @@ impl<A: Address> Record<A> {
     pub(super) fn acknowledgment_ns(&self, config: &Config) -> u64 {
         let trip_ns = self.trip.limit_ns(config.round_trip_ns_min, config.round_trip_ns);
         (trip_ns << self.count.min(16)).min(config.service_ns.max(trip_ns))
+    }
+
+    /// TS2: the silence of the client after which it is sought, longer each time that it was found.
+    pub(super) fn orphan_ns(&self, config: &Config) -> u64 {
+        let trip_ns = self.trip.limit_ns(config.round_trip_ns_min, config.round_trip_ns);
+        // TC1 and three times TC2 (RFC 1045 §5.8).
+        let silent_ns = config.service_ns.saturating_add(trip_ns.saturating_mul(4));
+        (silent_ns << self.found.min(16)).min(config.backoff_ns_max.max(silent_ns))
+    }
+
+    /// Whether `transaction` is one of its groups' numbers.
+    pub(super) fn has(&self, transaction: u32) -> bool {
+        group_number(self.base, transaction, self.groups).is_some()
     }
 
     /// TS5: TS3, and three times the time that the Response takes on the link.

@@ -244,6 +244,25 @@ impl Header {
             && self.code.value == operation::PROBE_ENTITY
     }
 
+    /// The answer to a probe: `entity` is here, at this transaction.
+    pub(crate) fn found(&self, entity: Entity, transaction: u32) -> Self {
+        let mut answer = Self {
+            control: Control {
+                kind: Kind::Response,
+                retransmit_count: self.control.retransmit_count,
+                ..Control::default()
+            },
+            multicast: false,
+            delivery: 0,
+            server: entity,
+            code: Code { datagram: true, ..Code::new(code::OK) },
+            parameters: [0; 28],
+            ..*self
+        };
+        answer.put(0, &transaction.to_be_bytes());
+        answer
+    }
+
     /// The blocks that are sent at all, where not all are.
     pub fn message_mask(&self) -> Option<u32> {
         self.code.message_mask.then(|| self.word(MESSAGE_MASK_AT))

@@ -7,7 +7,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::net::Ipv4Addr;
 
-use sockscope_vmtp::wire::{Entity, Packet};
+use sockscope_vmtp::wire::{Entity, Kind, Packet};
 use sockscope_vmtp::{Client, Config, Event, Outcome, Server};
 
 pub const MS: u64 = 1_000_000;
@@ -191,6 +191,10 @@ impl Net {
         if let Some(log) = &mut self.log {
             let header = packet.header();
             let kind = match (header.code.datagram, header.control.kind) {
+                _ if header.is_probe() => "probe".to_owned(),
+                (true, Kind::Response) if from < SERVERS_FROM => {
+                    format!("at {}", header.word(0))
+                }
                 (true, _) => format!("notice {}", header.word(24)),
                 (false, kind) => format!("{kind:?}"),
             };

@@ -9,6 +9,7 @@ mod exchange;
 mod faults;
 mod many;
 mod observe;
+mod orphans;
 mod rate;
 mod strangers;
 mod timers;
