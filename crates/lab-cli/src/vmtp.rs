@@ -243,6 +243,9 @@ fn call(arguments: &Call) -> Result<(), Failure> {
     let to = &arguments.to;
     let options = Options { long_response: segment.len() > GROUP_BYTES, ..Options::default() };
     let request = Request { code: arguments.code, segment, ..Request::default() };
+    if let Some(group) = arguments.group {
+        return call_group(arguments, group, request);
+    }
     let mut caller = caller(to.to, to.raw, to.rate)?;
     let mut recording = observed_client(&mut caller, to, arguments.record.as_deref())?;
     let mut response = caller.call(server_name(to), to.to, request.clone(), options);
@@ -261,6 +264,38 @@ fn call(arguments: &Call) -> Result<(), Failure> {
         return Err(at(to, &format!("it answers with code {:#x}", response.code)));
     }
     write_to(Path::new("-"), |out| out.write_all(&response.segment))
+}
+
+/// Calls all members of a group: a line for each answer, in the order in which they arrive.
+fn call_group(arguments: &Call, group: Entity, request: Request) -> Result<(), Failure> {
+    let asked = &arguments.to;
+    let to = group_address(group, asked.to.port(), asked.to.is_ipv6());
+    let to =
+        to.ok_or_else(|| Failure::new(format!("{group} is no group: it begins with UG or RG")))?;
+    let mut caller = caller(to, asked.raw, asked.rate)?;
+    if let Some(interface) = arguments.interface {
+        caller.link().multicast_by(interface).map_err(failure)?;
+    }
+    let mut recording = observed_client(&mut caller, asked, arguments.record.as_deref())?;
+    let collect = Duration::from_nanos(arguments.collect.0);
+    let responses = caller.call_group(group, to, request, collect);
+    if let Some(recording) = &mut recording {
+        recording.take(|| caller.log().poll())?;
+    }
+    end(recording, caller.log())?;
+    let responses = responses.map_err(|error| Failure::new(format!("{group} at {to}: {error}")))?;
+    let mut out = io::stdout().lock();
+    for response in &responses {
+        let text = String::from_utf8_lossy(&response.segment);
+        let text = sockscope_report::printable(&text);
+        let result = if response.code == code::OK {
+            text.to_string()
+        } else {
+            format!("answers with code {:#x}", response.code)
+        };
+        writeln!(out, "{} at {}: {result}", response.server, response.from)?;
+    }
+    Ok(())
 }
 
 fn content(file: &Path) -> Result<Vec<u8>, Failure> {

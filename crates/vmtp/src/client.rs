@@ -147,6 +147,8 @@ struct Active<A> {
     sendings: u32,
     sent_ns: [u64; 8],
     timer: (Timer, u64),
+    /// The end of TC4: the first Response of several was whole.
+    many_until_ns: Option<u64>,
     replies: Replies<A>,
 }
 
@@ -308,6 +310,7 @@ impl<A: Copy + PartialEq> Client<A> {
             sendings: 0,
             sent_ns: [now_ns; 8],
             timer: (Timer::Response, now_ns.saturating_add(wait_ns)),
+            many_until_ns: None,
             replies: Replies::default(),
         });
         self.log.tell(now_ns);
@@ -415,12 +418,12 @@ impl<A: Copy + PartialEq> Client<A> {
         if active.options.fixed.is_some() {
             return;
         }
-        match active.options.many_ns {
-            None => self.end(),
-            Some(many_ns) if active.timer.0 != Timer::MoreResponses => {
-                active.timer = (Timer::MoreResponses, now_ns.saturating_add(many_ns));
-            }
-            Some(_) => {}
+        let Some(many_ns) = active.options.many_ns else { return self.end() };
+        let until_ns = now_ns.saturating_add(many_ns);
+        let until_ns = *active.many_until_ns.get_or_insert(until_ns);
+        // Missing blocks of another Response are asked for meanwhile.
+        if !active.replies.is_waiting() {
+            active.timer = (Timer::MoreResponses, until_ns);
         }
     }
 
@@ -528,16 +531,17 @@ impl<A: Copy + PartialEq> Client<A> {
     pub fn handle_timeout(&mut self, now_ns: u64) {
         self.log.tell(now_ns);
         let Some(active) = &mut self.active else { return };
+        if active.many_until_ns.is_some_and(|until_ns| until_ns <= now_ns) {
+            let answers = active.replies.whole();
+            self.end();
+            self.events.push_back(Event::Finished(answers));
+            return;
+        }
         if now_ns < active.timer.1 {
             return;
         }
         match (active.timer.0, active.options.fixed) {
             (_, Some(fixed)) => self.send_at_fixed_time(now_ns, fixed),
-            (Timer::MoreResponses, None) => {
-                let answers = active.replies.whole();
-                self.end();
-                self.events.push_back(Event::Finished(answers));
-            }
             (Timer::NextPacket, None) => self.ask_for_rest(now_ns),
             _ => self.ask_again(now_ns),
         }
@@ -584,9 +588,15 @@ impl<A: Copy + PartialEq> Client<A> {
     fn ask_for_rest(&mut self, now_ns: u64) {
         let retries = self.config.retries;
         let Some(active) = &mut self.active else { return };
-        if active.count >= retries {
-            let many = active.replies.whole();
-            return if many > 0 { self.end() } else { self.fail(code::BAD_REPLY_SEGMENT) };
+        let is_tired = active.count >= retries;
+        if is_tired {
+            active.replies.give_up();
+        }
+        if !active.replies.is_waiting() {
+            return match active.many_until_ns {
+                Some(until_ns) => active.timer = (Timer::MoreResponses, until_ns),
+                None => self.fail(code::BAD_REPLY_SEGMENT),
+            };
         }
         active.count += 1;
         active.has_missed = true;
@@ -603,7 +613,6 @@ impl<A: Copy + PartialEq> Client<A> {
     fn set_timer(&mut self, timer: Timer, until_ns: u64) {
         if let Some(active) = &mut self.active
             && active.options.fixed.is_none()
-            && active.timer.0 != Timer::MoreResponses
         {
             active.timer = (timer, until_ns);
         }
@@ -662,7 +671,7 @@ impl<A: Copy + PartialEq> Client<A> {
     pub fn poll_timeout(&self) -> Option<u64> {
         let active = self.active.as_ref()?;
         let gap = active.outgoing.has_queued().then_some(self.pace.next_ns);
-        Some(gap.map_or(active.timer.1, |gap_ns| gap_ns.min(active.timer.1)))
+        [Some(active.timer.1), gap, active.many_until_ns].into_iter().flatten().min()
     }
 
     /// The next event, in order.

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use sockscope_link::Bandwidth;
+use sockscope_link::{Bandwidth, Interval};
 use sockscope_vmtp::wire::Entity;
 
 /// `sockscope vmtp`.
@@ -106,6 +106,16 @@ pub struct Call {
     /// Record this module's queues into a bundle; one that is there is kept as DIR.old
     #[arg(long, value_name = "DIR")]
     pub record: Option<PathBuf>,
+    /// Call all members of this group by multicast, as UG-1-127.0.0.1, and print a line for each answer; the port is
+    /// that of --to
+    #[arg(long, value_name = "ENTITY", conflicts_with_all = ["name", "times"])]
+    pub group: Option<Entity>,
+    /// How long to collect answers of a group after the first one
+    #[arg(long, value_name = "TIME", default_value = "100ms", requires = "group")]
+    pub collect: Interval,
+    /// Send multicast by the interface with this address
+    #[arg(long, value_name = "IP", requires = "group")]
+    pub interface: Option<Ipv4Addr>,
     /// Which server.
     #[command(flatten)]
     pub to: ToArgs,

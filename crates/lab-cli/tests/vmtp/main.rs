@@ -69,6 +69,40 @@ fn path(path: &Path) -> &str {
     path.to_str().expect("UTF-8")
 }
 
+/// Three servers are members; a line for each answer, and none for a group without members.
+#[test]
+fn a_group_is_called_by_multicast_and_each_member_answers() {
+    let free = std::net::UdpSocket::bind("0.0.0.0:0").expect("a port");
+    let port = free.local_addr().expect("it is bound").port();
+    drop(free);
+    let at = format!("0.0.0.0:{port}");
+    let members: Vec<_> = ["BE-81-127.0.0.1", "BE-82-127.0.0.1", "BE-83-127.0.0.1"]
+        .map(|name| {
+            let group = ["--group", "UG-21328-127.0.0.1", "--interface", "127.0.0.1"];
+            server(&[&["serve", "--at", &at, "--name", name], &group[..]].concat())
+        })
+        .into();
+    let call = |group: &str| {
+        let to = format!("127.0.0.1:{port}");
+        let by = ["--interface", "127.0.0.1", "--collect", "500ms"];
+        run(&[&["call", "hello", "--to", &to, "--group", group], &by[..]].concat())
+    };
+    let called = call("UG-21328-127.0.0.1");
+    let said = text(&called.stdout);
+    let mut names: Vec<_> = said.lines().filter_map(|line| line.split_once(" at ")).collect();
+    names.sort_unstable();
+    assert_eq!(names.iter().map(|(name, _)| *name).collect::<Vec<_>>(), {
+        let own = members.iter().map(|server| server.name.as_str());
+        own.collect::<Vec<_>>()
+    });
+    assert!(names.iter().all(|(_, answer)| answer.ends_with(&format!(":{port}: hello"))), "{said}");
+    let nobody = call("UG-21329-127.0.0.1");
+    assert!(text(&nobody.stderr).contains("no answer"), "{nobody:?}");
+    assert_eq!(nobody.status.code(), Some(2));
+    let no_group = call("BE-1-127.0.0.1");
+    assert!(text(&no_group.stderr).contains("no group"), "{no_group:?}");
+}
+
 #[test]
 fn an_echo_is_called_and_found_by_name() {
     let server = server(&["serve", "--at", "127.0.0.1:0"]);

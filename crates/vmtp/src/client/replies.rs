@@ -15,8 +15,9 @@ struct Reply<A> {
     from: A,
     server: Entity,
     groups: usize,
-    /// `None` once it was delivered.
+    /// `None` once it was delivered, or given up.
     incoming: Option<Incoming>,
+    is_given_up: bool,
     /// The first packet's code and parameters.
     head: Header,
 }
@@ -55,7 +56,7 @@ impl<A: Copy> Replies<A> {
 
     /// The number of whole Responses.
     pub(super) fn whole(&self) -> usize {
-        self.of.iter().filter(|reply| reply.incoming.is_none()).count()
+        self.of.iter().filter(|reply| reply.incoming.is_none() && !reply.is_given_up).count()
     }
 
     pub(super) fn groups_max(&self) -> usize {
@@ -107,8 +108,21 @@ impl<A: Copy> Replies<A> {
             Incoming::new(header, config.segment_bytes_max).map_err(|_| code::VMTP_ERROR)?;
         let (server, groups) = (header.server, incoming.groups());
         debug_assert!(self.of.iter().all(|reply| reply.server != server), "a second Response");
-        self.of.push(Reply { from, server, groups, incoming: Some(incoming), head: *header });
+        let incoming = Some(incoming);
+        self.of.push(Reply { from, server, groups, incoming, is_given_up: false, head: *header });
         Ok(self.of.len() - 1)
+    }
+
+    /// Whether a Response lacks packets.
+    pub(super) fn is_waiting(&self) -> bool {
+        self.of.iter().any(|reply| reply.incoming.is_some())
+    }
+
+    /// Gives up the Responses that lack packets.
+    pub(super) fn give_up(&mut self) {
+        for reply in self.of.iter_mut().filter(|reply| reply.incoming.is_some()) {
+            (reply.incoming, reply.is_given_up) = (None, true);
+        }
     }
 
     /// By Response that has begun: address, server, first incomplete group, its received blocks.

@@ -228,6 +228,35 @@ fn every_member_of_a_group_answers_once() {
     assert_eq!(servers, [server_entity(0), server_entity(1)]);
 }
 
+/// Packets of two Responses of 4 KiB are dropped, one of them after the other Response was whole.
+#[test]
+fn missing_blocks_of_each_response_of_a_group_are_asked_for() {
+    let group = Entity(0x6008_a05a_2408_004d);
+    let mut net = Net::new(1, 3, &Config::default(), 1);
+    net.servers.iter_mut().for_each(|server| server.join(group));
+    // Packet 1 is the Request; each member answers with four.
+    net.loses = Some(|number, _| number == 3 || number == 9);
+    let options = Options { many_ns: Some(100 * MS), ..Options::default() };
+    net.clients[0].start(0, group, EVERYBODY, Request::default(), options).expect("idle");
+    let mut segments = Vec::new();
+    let answers = loop {
+        match net.event(0) {
+            Some(Event::Response(response)) => segments.push(response.segment),
+            Some(Event::Finished(answers)) => break answers,
+            Some(failed) => panic!("{failed:?}"),
+            None => {
+                let alive = net.step(&mut |server, _| {
+                    Some(Outcome { segment: vec![server as u8; 4096], ..Outcome::default() })
+                });
+                assert!(alive, "nothing happens any more");
+            }
+        }
+    };
+    segments.sort_unstable();
+    assert_eq!((answers, segments), (3, [0, 1, 2].map(|server| vec![server; 4096]).into()));
+    assert!(net.now_ns >= 100 * MS && net.now_ns < 200 * MS, "the time is the user's");
+}
+
 #[test]
 fn a_name_is_found_or_free_after_the_same_time() {
     let fixed = Fixed { sends: 3, every_ns: 20 * MS };
