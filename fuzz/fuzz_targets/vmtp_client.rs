@@ -54,8 +54,10 @@ fn start(client: &mut Client<u8>, now_ns: u64, fields: &[u8; 12]) -> bool {
     }
     let options = Options {
         many_ns: to_group.then_some(5_000_000),
-        fixed: None,
         long_response: fields[1] & 2 != 0,
+        no_retransmission: fields[1] & 16 != 0,
+        only_if_waiting: fields[1] & 32 != 0,
+        ..Options::default()
     };
     let bytes =
         usize::from(u16::from_be_bytes([fields[2], fields[3]])) * usize::from(fields[4] % 3);

@@ -106,7 +106,13 @@ impl Net {
     fn call(&mut self, client: usize, bytes: usize, seed: u8) {
         let segment = vec![seed; bytes * 100];
         let request = Request { code: u32::from(seed), user: [seed; 12], segment };
-        let options = Options { long_response: bytes > 163, ..Options::default() };
+        let options = Options {
+            long_response: bytes > 163,
+            no_retransmission: bytes % 7 == 1,
+            only_if_waiting: bytes % 7 == 2,
+            delay_response: bytes % 7 == 3,
+            ..Options::default()
+        };
         let _ = self.clients[client].start(self.now_ns, SERVER, TO, request, options);
     }
 

@@ -49,6 +49,16 @@ pub struct Options {
     pub fixed: Option<Fixed>,
     /// The response may be a run of packet groups: over 16 KiB.
     pub long_response: bool,
+    /// The server does not ask for missing blocks of the request, but drops it (NRT).
+    pub no_retransmission: bool,
+    /// The request is for a server that waits for one, else it fails with
+    /// [`code::NOT_AWAITING_MSG`] (CMD).
+    pub only_if_waiting: bool,
+    /// The server answers after a short time of its own, so that the members of a group do not answer at
+    /// once (DRT).
+    pub delay_response: bool,
+    /// The client is a member of the group that it asks (MDG).
+    pub is_member: bool,
 }
 
 /// Sendings at fixed times.
@@ -272,9 +282,16 @@ impl<A: Copy + PartialEq> Client<A> {
         let control = Control {
             skip_transactions: options.long_response,
             gap_or_groups: self.response_gap.of_32(),
+            no_retransmission: options.no_retransmission,
+            delay_response: options.delay_response,
+            member_of_group: options.is_member && server.is_group(),
             ..Control::default()
         };
-        let code = Code { many_responses: options.many_ns.is_some(), ..Code::new(request.code) };
+        let code = Code {
+            many_responses: options.many_ns.is_some(),
+            only_if_waiting: options.only_if_waiting,
+            ..Code::new(request.code)
+        };
         let mut head = Header {
             domain: self.config.domain,
             multicast: server.is_group(),
@@ -589,9 +606,11 @@ impl<A: Copy + PartialEq> Client<A> {
         let retries = self.config.retries;
         let Some(active) = &mut self.active else { return };
         let is_tired = active.count >= retries;
-        if is_tired {
-            active.replies.give_up();
+        let partial = active.replies.give_up(is_tired);
+        for response in partial {
+            self.whole_response(now_ns, response);
         }
+        let Some(active) = &mut self.active else { return };
         if !active.replies.is_waiting() {
             return match active.many_until_ns {
                 Some(until_ns) => active.timer = (Timer::MoreResponses, until_ns),

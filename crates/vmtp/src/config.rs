@@ -60,6 +60,9 @@ pub struct Config {
     /// received from there; 0 is no bound, for a network without strangers. See
     /// [`crate::Server::prove_address`].
     pub stranger_factor: u32,
+    /// The longest that a server delays its Response to a Request that asks for a delay (DRT), so that not
+    /// all members of a group answer at once.
+    pub response_delay_ns_max: u64,
     /// Servers of a group whose Responses a client collects at once.
     pub responders_max: usize,
 }
@@ -88,6 +91,7 @@ impl Default for Config {
             held_bytes_max: 128 << 20,
             held_bytes_per_host_max: 64 << 20,
             stranger_factor: 0,
+            response_delay_ns_max: 12 * MS,
             responders_max: 256,
         }
     }

@@ -93,6 +93,8 @@ pub struct Server<A> {
     /// Headers that leave by themselves: notices, and answers to probes.
     notices: VecDeque<(A, Header)>,
     requests: VecDeque<Incoming<A>>,
+    /// The application has found no Request, and has got none since.
+    is_waiting: bool,
     next_notice: u32,
     /// Transactions in processing that have lost their clients, as far as the application has not asked.
     abandoned: VecDeque<Token>,
@@ -113,6 +115,7 @@ impl<A: Address> Server<A> {
             sending: VecDeque::new(),
             notices: VecDeque::new(),
             requests: VecDeque::new(),
+            is_waiting: false,
             next_notice: 1,
             abandoned: VecDeque::new(),
             counters: ServerCounters::default(),
@@ -208,6 +211,10 @@ impl<A: Address> Server<A> {
 
     fn request(&mut self, now_ns: u64, from: A, header: &Header, data: &[u8]) {
         let client = header.client;
+        // A member of a group that asks it receives its own Request by multicast, too.
+        if header.control.member_of_group && client == self.entity {
+            return;
+        }
         let known = self.records.get(&client).map(|record| record.place_of(header.transaction));
         match known {
             Some(record::Place::Older) => {}
@@ -316,6 +323,10 @@ impl<A: Address> Server<A> {
                 }
                 self.push_notice(from, header, blocks, code);
             }
+            Answer::Whole { .. } if record.flags().1.only_if_waiting && !self.is_waiting => {
+                self.refuse(now_ns, header.client);
+                self.push_notice(from, header, u32::MAX, code::NOT_AWAITING_MSG);
+            }
             Answer::Whole { asked } => {
                 self.log.hold(header.client);
                 self.deliver(now_ns, header.client);
@@ -330,6 +341,31 @@ impl<A: Address> Server<A> {
         }
     }
 
+    /// Drops a Request for which the application does not wait.
+    fn refuse(&mut self, now_ns: u64, client: Entity) {
+        let Some(record) = self.records.get_mut(&client) else { return };
+        record.is_refused = true;
+        self.drop_request(now_ns, client);
+    }
+
+    /// The rest of a Request is not asked for any more: the application gets the part that its client allows
+    /// (MDM), or nothing. Then a later question hears that there is no answer.
+    fn give_up_rest(&mut self, now_ns: u64, client: Entity) {
+        let Some(record) = self.records.get_mut(&client) else { return };
+        if record.flags().1.message_mask && record.received(0) != 0 {
+            return self.deliver(now_ns, client);
+        }
+        self.drop_request(now_ns, client);
+    }
+
+    fn drop_request(&mut self, now_ns: u64, client: Entity) {
+        let Some(record) = self.records.get_mut(&client) else { return };
+        record.state = State::Over;
+        self.log.release(client);
+        self.charge(client);
+        self.set_timer(client, now_ns.saturating_add(self.config.keep_ns));
+    }
+
     /// Gives a whole Request to the application.
     fn deliver(&mut self, now_ns: u64, client: Entity) {
         let Some(record) = self.records.get_mut(&client) else { return };
@@ -341,6 +377,7 @@ impl<A: Address> Server<A> {
             self.counters.requests += 1;
             self.log.release(client);
             self.requests.push_back(request);
+            self.is_waiting = false;
             self.charge(client);
         }
     }
@@ -430,6 +467,13 @@ impl<A: Address> Server<A> {
         record.answer(self.entity, outcome, self.config.window_groups);
         (record.queued_ns, record.answered_ns) = (now_ns, now_ns);
         let wait_ns = if is_kept { record.response_ns(&self.config) } else { self.config.keep_ns };
+        let delay_ns = if record.flags().0.delay_response {
+            delay_ns(self.entity, token, self.config.response_delay_ns_max)
+        } else {
+            0
+        };
+        record.pace.next_ns = record.pace.next_ns.max(now_ns.saturating_add(delay_ns));
+        let wait_ns = wait_ns.saturating_add(delay_ns);
         self.memory.charge(token.client, record);
         self.log.tell(now_ns);
         self.sending.push_back(token.client);
@@ -520,12 +564,15 @@ impl<A: Address> Server<A> {
         let Some(record) = self.records.get_mut(&client) else { return };
         let is_over = record.count >= retries;
         record.count += 1;
+        let (control, code) = record.flags();
+        let is_once = control.no_retransmission || is_over && code.message_mask;
         let acknowledgment_ns = record.acknowledgment_ns(&self.config);
         // A busy machine may keep a client from its processor for many short round trips.
         let silent_ns = now_ns.saturating_sub(record.answered_ns.max(record.heard_ns));
         let is_unwanted = is_over && silent_ns >= 2 * self.config.silence_ns_min;
         match &mut record.state {
             State::Processing => self.seek_client(now_ns, client),
+            State::Receiving(_) if is_once => self.give_up_rest(now_ns, client),
             State::Receiving(_) if record.count > retries + 1 => self.forget(client),
             // Not asked for any more, but kept: old packets of the transaction before would be new.
             State::Receiving(_) if is_over => {
@@ -617,7 +664,9 @@ impl<A: Address> Server<A> {
 
     /// Requests that arrived whole, in the order in which they did.
     pub fn poll_request(&mut self) -> Option<Incoming<A>> {
-        let request = self.requests.pop_front()?;
+        let request = self.requests.pop_front();
+        self.is_waiting = request.is_none();
+        let request = request?;
         let record = self.records.get_mut(&request.token.client);
         if let Some(record) = record.filter(|record| record.base == request.token.transaction) {
             record.queued_bytes = None;
@@ -625,4 +674,14 @@ impl<A: Address> Server<A> {
         }
         Some(request)
     }
+}
+
+/// A time up to `most_ns` that differs from server to server (DRT): splitmix64 (Vigna 2015) of the names.
+fn delay_ns(server: Entity, token: Token, most_ns: u64) -> u64 {
+    let names = server.0 ^ token.client.0.rotate_left(32) ^ u64::from(token.transaction);
+    let mut mixed = names.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    let fraction = mixed ^ mixed >> 31;
+    ((u128::from(fraction) * u128::from(most_ns)) >> 64) as u64
 }

@@ -118,11 +118,19 @@ impl<A: Copy> Replies<A> {
         self.of.iter().any(|reply| reply.incoming.is_some())
     }
 
-    /// Gives up the Responses that lack packets.
-    pub(super) fn give_up(&mut self) {
-        for reply in self.of.iter_mut().filter(|reply| reply.incoming.is_some()) {
-            (reply.incoming, reply.is_given_up) = (None, true);
-        }
+    /// Gives up the Responses that lack packets and are not sent again (NRT), or all; returns those that may be
+    /// delivered in part (MDM).
+    pub(super) fn give_up(&mut self, all: bool) -> Vec<Response<A>> {
+        let half = self.of.iter_mut().filter(|reply| {
+            reply.incoming.is_some() && (all || reply.head.control.no_retransmission)
+        });
+        let partial = half.filter_map(|reply| {
+            let takes_part = reply.head.code.message_mask;
+            let response = reply.take();
+            reply.is_given_up = !takes_part;
+            response.filter(|_| takes_part)
+        });
+        partial.collect()
     }
 
     /// By Response that has begun: address, server, first incomplete group, its received blocks.
@@ -139,8 +147,11 @@ impl<A: Copy> Replies<A> {
 impl<A: Copy> Reply<A> {
     /// The whole Response, once.
     fn take(&mut self) -> Option<Response<A>> {
-        let segment = self.incoming.take()?.into_segment();
+        let incoming = self.incoming.take()?;
+        let delivery = self.head.code.message_mask.then(|| incoming.received(0));
+        let segment = incoming.into_segment();
         Some(Response {
+            delivery,
             server: self.server,
             from: self.from,
             code: self.head.code.value,
@@ -161,6 +172,8 @@ pub struct Response<A> {
     pub code: u32,
     /// Octets that travelled in the header.
     pub user: [u8; 20],
-    /// The segment.
+    /// The segment; zeros where blocks are missing.
     pub segment: Vec<u8>,
+    /// The blocks that arrived, where the server said which ones it sends (MDM).
+    pub delivery: Option<u32>,
 }

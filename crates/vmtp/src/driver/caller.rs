@@ -34,6 +34,7 @@ fn words(failed: u32) -> String {
         }
         code::NONEXISTENT_ENTITY => "the host answers, but has no entity of this name".into(),
         code::BAD_REPLY_SEGMENT => "part of the answer never came".into(),
+        code::NOT_AWAITING_MSG => "the server does not wait for a request now".into(),
         code::RESPONSE_DISCARDED => "the server does not keep its answer any more".into(),
         other => format!("the server's module answers with code {other}"),
     }

@@ -42,6 +42,8 @@ pub(super) struct Record<A> {
     pub heard_ns: u64,
     /// The Request is whole, and the application has not taken it; its octets.
     pub queued_bytes: Option<usize>,
+    /// It was for a waiting server, and this one did not wait: a repetition is new.
+    pub is_refused: bool,
     /// The client has proved that it receives packets at its address.
     pub is_proved: bool,
     /// Octets of packets from this host and to it.
@@ -79,7 +81,7 @@ pub(super) enum Place {
     Older,
     /// The same, and which group of its run.
     Same(usize),
-    /// The same, answered idempotently and asked again.
+    /// The same, answered idempotently or refused, and asked again.
     Again,
     Newer,
 }
@@ -128,6 +130,7 @@ impl<A: Address> Record<A> {
             answered_ns: now_ns,
             heard_ns: now_ns,
             queued_bytes: None,
+            is_refused: false,
             is_proved: false,
             received_bytes: 0,
             sent_bytes: 0,
@@ -175,9 +178,9 @@ impl<A: Address> Record<A> {
 
     pub(super) fn place_of(&self, transaction: u32) -> Place {
         // Numbers wrap: numbers up to 2^31 ahead are newer.
-        let is_idempotent = matches!(self.state, State::Over) && self.answer.code.datagram;
+        let is_repeatable = self.answer.code.datagram || self.is_refused;
         match group_number(self.base, transaction, self.groups) {
-            Some(_) if is_idempotent => Place::Again,
+            Some(_) if is_repeatable && matches!(self.state, State::Over) => Place::Again,
             Some(group) => Place::Same(group),
             None if transaction.wrapping_sub(self.base) as i32 > 0 => Place::Newer,
             None => Place::Older,
@@ -195,6 +198,7 @@ impl<A: Address> Record<A> {
     /// Takes a packet of the Request.
     pub(super) fn take(&mut self, header: &Header, data: &[u8], group: usize) -> Answer {
         let asks = header.control.acknowledge;
+        let is_repeated = !self.head.control.no_retransmission;
         match &mut self.state {
             State::Receiving(incoming) => {
                 let Ok(added) = incoming.add(group, header, data) else {
@@ -205,7 +209,7 @@ impl<A: Address> Record<A> {
                 match (incoming.is_complete(), asks, is_whole, added) {
                     (true, ..) => Answer::Whole { asked: asks },
                     (_, true, true, _) => Answer::Notice(code::OK),
-                    (_, true, false, _) => Answer::Notice(code::RETRY),
+                    (_, true, false, _) if is_repeated => Answer::Notice(code::RETRY),
                     (.., Added::Nothing) => Answer::Nothing,
                     _ => Answer::Wait,
                 }
@@ -229,6 +233,7 @@ impl<A: Address> Record<A> {
         else {
             return None;
         };
+        let delivery = self.head.code.message_mask.then(|| incoming.received(0));
         let segment = incoming.into_segment();
         self.queued_bytes = Some(segment.len());
         Some(Request {
@@ -238,7 +243,14 @@ impl<A: Address> Record<A> {
             code: self.head.code.value,
             user: std::array::from_fn(|at| self.head.parameters[8 + at]),
             segment,
+            delivery,
+            is_from_member: self.head.control.member_of_group,
         })
+    }
+
+    /// The flags that its client set.
+    pub(super) fn flags(&self) -> (Control, Code) {
+        (self.head.control, self.head.code)
     }
 
     /// Whether a Response with data was sent that is not known to have arrived.

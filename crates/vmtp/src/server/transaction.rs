@@ -24,8 +24,12 @@ pub struct Incoming<A> {
     pub code: u32,
     /// Octets that travelled in the header.
     pub user: [u8; 12],
-    /// The segment.
+    /// The segment; zeros where blocks are missing.
     pub segment: Vec<u8>,
+    /// The blocks that arrived, where the client said which ones it sends (MDM).
+    pub delivery: Option<u32>,
+    /// The client is a member of the group that it asks (MDG).
+    pub is_from_member: bool,
 }
 
 /// An answer.

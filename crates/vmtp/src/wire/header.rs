@@ -281,6 +281,8 @@ pub mod code {
     pub const BUSY: u32 = 3;
     /// No entity of that name here.
     pub const NONEXISTENT_ENTITY: u32 = 4;
+    /// The server does not wait for a Request now, and this one was for a waiting server only.
+    pub const NOT_AWAITING_MSG: u32 = 7;
     /// The packet breaks the protocol.
     pub const VMTP_ERROR: u32 = 8;
     /// The run's beginning is not known.

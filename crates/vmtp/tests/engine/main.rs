@@ -5,6 +5,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod bits;
 mod exchange;
 mod faults;
 mod many;
