@@ -1,5 +1,5 @@
 //! The exchanges by which a round trip may be measured: a packet that asks for an acknowledgment (APG), and
-//! the notice that answers it (RFC 1045 §4.8, §5.8). A Response is none: it has the server's work in it.
+//! the notice that answers it (RFC 1045 §4.8, §5.8). A Response measures the server's work too.
 
 use std::collections::VecDeque;
 

@@ -77,7 +77,7 @@ fn a_client_that_is_gone_is_sought_and_its_transaction_ends() {
     assert_eq!((net.servers[0].clients(), net.servers[0].held_bytes()), (0, 0));
 }
 
-/// The application has not taken the Request: it never does, and is not told.
+/// The application has not taken the Request: it never does, and has no event.
 #[test]
 fn a_request_that_waits_for_the_application_goes_with_its_client() {
     let mut net = net(1, 1);
