@@ -252,7 +252,8 @@ impl Host {
     /// One packet of the IP input queue, which has one.
     fn input_packet(&mut self, now_ns: u64) -> bool {
         self.meter.begin();
-        if let Some(mark) = self.stack.next_input().and_then(|packet| packet.mark) {
+        let mark = self.stack.next_input().and_then(|packet| packet.mark);
+        if let Some(mark) = self.stack.seen(mark) {
             // The first packet waits until the interrupt has been dispatched.
             let dispatch_ns = u64::from(self.machine.costs.of(Routine::Ipintr).call_ns);
             let at_ns = if self.stack.is_draining() { 0 } else { dispatch_ns };

@@ -139,6 +139,8 @@ pub struct InterfaceCounts {
     pub out_frames: u64,
     /// Packets that found the queue full.
     pub out_drops: u64,
+    /// Packets in the queue, at most.
+    pub queue_max: usize,
     /// Frames received.
     pub in_frames: u64,
     /// Frames that could not be read.

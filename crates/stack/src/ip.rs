@@ -1,8 +1,11 @@
 //! IP (RFC 791): output, the input queue, fragments, and ICMP: echo, and errors for UDP and TCP.
 //!
-//! There is no forwarding: a packet for another host is counted and dropped. Options of received
-//! packets are taken off unread, none are sent.
+//! A packet for another host is counted and dropped, or sent on by a gateway ([`StackConfig::forwards`]).
+//! Options of received packets are taken off unread, none are sent.
+//!
+//! [`StackConfig::forwards`]: crate::StackConfig::forwards
 
+mod forward;
 mod fragments;
 mod icmp;
 mod input;
@@ -91,8 +94,14 @@ pub struct IpCounts {
     pub bad_checksums: u64,
     /// Shorter than the length in its header.
     pub too_short: u64,
-    /// For another host.
+    /// For another host, and not sent on.
     pub not_for_us: u64,
+    /// For another host, and sent on.
+    pub forwarded: u64,
+    /// To be sent on, but without room in the next queue or without mbufs.
+    pub not_forwarded: u64,
+    /// To be sent on, but their time to live was over.
+    pub time_exceeded: u64,
     /// For a protocol without a handler.
     pub no_protocol: u64,
     /// Fragments received.

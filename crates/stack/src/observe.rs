@@ -59,8 +59,13 @@ impl Stack {
         last: Point,
         meter: &mut Meter,
     ) {
-        observe_drop(packet.mark, reason, last, meter);
+        observe_drop(self.seen(packet.mark), reason, last, meter);
         self.pool.m_freem(packet.chain, meter);
+    }
+
+    /// The mark of a packet for records of this host: a gateway makes none.
+    pub fn seen(&self, mark: Option<Mark>) -> Option<Mark> {
+        mark.filter(|_| !self.config.forwards)
     }
 
     /// Point 7 of a datagram, which its own mark describes.

@@ -27,6 +27,8 @@ pub struct StackConfig {
     pub initial_sequence: u32,
     /// Largest TCP segment to announce and send, in data bytes, instead of the rules' size.
     pub segment_bytes_max: Option<u32>,
+    /// Packets for other hosts are sent on (`ipforwarding`). Such a gateway makes no records.
+    pub forwards: bool,
     /// A datagram to a port without a socket is answered with ICMP port unreachable (RFC 1122
     /// §4.1.3.1).
     pub answers_unreachable: bool,

@@ -45,7 +45,7 @@ impl Host {
         packet: Packet,
         shared: &mut Shared,
     ) {
-        let mark = packet.mark;
+        let mark = self.stack.seen(packet.mark);
         self.meter.begin();
         let is_queued = self.stack.interface_enqueue(interface, packet, &mut self.meter);
         if !is_queued {
@@ -74,7 +74,7 @@ impl Host {
             self.begin_step(now_ns, level, Mask::All, End::Nothing);
             return;
         }
-        if let Some(mark) = &frame.mark {
+        if let Some(mark) = self.stack.seen(frame.mark) {
             let taken_ns = before + u64::from(self.machine.costs.of(Routine::Enstart).call_ns);
             self.meter.effect_at(taken_ns, Effect::Observed(mark.record(Point::InterfaceDequeue)));
             self.meter.charge_probe();
@@ -184,7 +184,7 @@ impl Host {
         let frame = shared.frames.frame(id);
         let (stack, meter) = (&mut self.stack, &mut self.meter);
         let is_taken = stack.receive_frame(interface, frame, meter);
-        if let Some(mark) = frame.mark.as_ref().filter(|_| is_taken) {
+        if let Some(mark) = stack.seen(frame.mark).filter(|_| is_taken) {
             meter.effect(Effect::Observed(mark.record(Point::InputEnqueue)));
         }
         shared.frames.release(id);

@@ -38,7 +38,7 @@ impl Stack {
         let parts = if bytes.len() > limit { None } else { split(header_bytes, bytes) };
         let Some(parts) = parts else {
             interface.counts.in_errors += 1;
-            observe_drop(*mark, DropReason::Malformed, Point::InterfaceDequeue, meter);
+            observe_drop(self.seen(*mark), DropReason::Malformed, Point::InterfaceDequeue, meter);
             return false;
         };
         let chain = match self.lend_input(&parts, meter) {
@@ -47,7 +47,7 @@ impl Stack {
         };
         let Some(chain) = chain else {
             self.interfaces[usize::from(number)].counts.in_drops += 1;
-            observe_drop(*mark, DropReason::NoMbufs, Point::InterfaceDequeue, meter);
+            observe_drop(self.seen(*mark), DropReason::NoMbufs, Point::InterfaceDequeue, meter);
             return false;
         };
         self.enqueue_input(number, chain, *mark, meter)

@@ -109,6 +109,7 @@ impl Stack {
             return false;
         }
         interface.queue.push_back(packet);
+        interface.counts.queue_max = interface.counts.queue_max.max(interface.queue.len());
         true
     }
 

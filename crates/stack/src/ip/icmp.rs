@@ -1,5 +1,5 @@
-//! ICMP (RFC 792): echo is answered, errors reach the protocol that they are about, and a datagram without a socket is
-//! answered by "port unreachable".
+//! ICMP (RFC 792): echo is answered, and errors reach the protocol that they are about. A datagram without a socket is
+//! answered by "port unreachable", and a gateway answers the packets that it cannot forward.
 
 use std::net::Ipv4Addr;
 
@@ -20,6 +20,7 @@ const ECHO_REPLY: u8 = 0;
 const UNREACHABLE: u8 = 3;
 const SOURCE_QUENCH: u8 = 4;
 const ECHO: u8 = 8;
+const TIME_EXCEEDED: u8 = 11;
 
 /// Codes of "destination unreachable".
 const NETWORK: u8 = 0;
@@ -31,7 +32,32 @@ const PORT: u8 = 3;
 const ICMP_HEADER_BYTES: usize = 8;
 
 /// Bytes of the packet complained of: its IP header and eight more (RFC 792).
-const QUOTED_BYTES: usize = IP_HEADER_BYTES + 8;
+pub(super) const QUOTED_BYTES: usize = IP_HEADER_BYTES + 8;
+
+/// What a host answers to a packet that goes no further.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Answer {
+    /// No socket listens at the port.
+    NoPort,
+    /// No route leads to the network.
+    NoNetwork,
+    /// The queue of the next link is full.
+    Quench,
+    /// The time to live is over in transit.
+    TimeExceeded,
+}
+
+impl Answer {
+    /// Type and code.
+    fn bytes(self) -> [u8; 2] {
+        match self {
+            Self::NoPort => [UNREACHABLE, PORT],
+            Self::NoNetwork => [UNREACHABLE, NETWORK],
+            Self::Quench => [SOURCE_QUENCH, 0],
+            Self::TimeExceeded => [TIME_EXCEEDED, 0],
+        }
+    }
+}
 
 /// An error that a protocol gets to know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,21 +84,36 @@ impl Complaint {
 }
 
 impl Stack {
-    /// `icmp_error`: informs the sender of a datagram that no socket listens at its port.
-    ///
-    /// Nothing is sent when the pool is used up or the interface queue full.
+    /// Informs the sender of a datagram that no socket listens at its port.
     pub(crate) fn icmp_port_unreachable(
         &mut self,
         about: &Chain,
         ip: InputHeader,
         meter: &mut Meter,
     ) {
+        let mut quoted = [0; QUOTED_BYTES];
+        let len = self.pool.copy_to(about, 0, &mut quoted);
+        let ends = (ip.destination, ip.source);
+        self.icmp_error(Answer::NoPort, &quoted[..len], ends, meter);
+    }
+
+    /// `icmp_error`: an answer about the packet that begins with the quoted bytes, from the first address (unspecified:
+    /// that of the interface) to the second.
+    ///
+    /// Nothing is sent when the pool is used up or the interface queue full.
+    pub(super) fn icmp_error(
+        &mut self,
+        answer: Answer,
+        quoted: &[u8],
+        (source, destination): (Ipv4Addr, Ipv4Addr),
+        meter: &mut Meter,
+    ) {
         meter.call(Routine::IcmpError, Work::NONE);
         let mut bytes = [0; IP_HEADER_BYTES + ICMP_HEADER_BYTES + QUOTED_BYTES];
         let message = &mut bytes[IP_HEADER_BYTES..];
-        message[..2].copy_from_slice(&[UNREACHABLE, PORT]);
-        let quoted = self.pool.copy_to(about, 0, &mut message[ICMP_HEADER_BYTES..]);
-        let len = ICMP_HEADER_BYTES + quoted;
+        message[..2].copy_from_slice(&answer.bytes());
+        message[ICMP_HEADER_BYTES..][..quoted.len()].copy_from_slice(quoted);
+        let len = ICMP_HEADER_BYTES + quoted.len();
         let sum = checksum(&message[..len]);
         message[2..4].copy_from_slice(&sum.to_be_bytes());
         meter.call(Routine::InCksum, Work::bytes(len));
@@ -83,12 +124,8 @@ impl Stack {
         self.pool.data_mut(id).copy_from_slice(&bytes[..whole]);
         let mut chain = Chain::new();
         self.pool.push_back(&mut chain, id);
-        let header = OutputHeader {
-            source: ip.destination,
-            destination: ip.source,
-            protocol: PROTOCOL_ICMP,
-            ttl: DEFAULT_TTL,
-        };
+        let header =
+            OutputHeader { source, destination, protocol: PROTOCOL_ICMP, ttl: DEFAULT_TTL };
         // An error message that does not get through is not complained of (RFC 1122 §3.2.2).
         let _ = self.ip_output(Packet { chain, mark: None }, &header, None, meter);
     }

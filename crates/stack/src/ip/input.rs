@@ -24,6 +24,8 @@ const HEADER_BYTES_MAX: usize = 60;
 pub(super) struct Header {
     pub(super) fields: InputHeader,
     header_bytes: usize,
+    /// Time to live, in hops.
+    pub(super) ttl: u8,
     /// Bytes of the packet.
     total_bytes: usize,
     /// Of the fixed header.
@@ -87,8 +89,7 @@ impl Stack {
             Err(reason) => return self.drop_packet(packet, reason, Point::InputDequeue, meter),
         };
         if !self.is_for_us(header.fields.destination) {
-            self.ip_counts.not_for_us += 1;
-            return self.drop_packet(packet, DropReason::NotForUs, Point::InputDequeue, meter);
+            return self.pass_on(packet, &header, meter);
         }
         if header.header_bytes > IP_HEADER_BYTES {
             self.strip_options(&mut packet, header.header_bytes, meter);
@@ -179,7 +180,12 @@ impl Stack {
             || is_broadcast(destination) && self.is_local(destination)
     }
 
-    fn strip_options(&mut self, packet: &mut Packet, header_bytes: usize, meter: &mut Meter) {
+    pub(super) fn strip_options(
+        &mut self,
+        packet: &mut Packet,
+        header_bytes: usize,
+        meter: &mut Meter,
+    ) {
         let Some(first) = packet.chain.first() else { return };
         let mut fixed = [0; IP_HEADER_BYTES];
         fixed.copy_from_slice(&self.pool.data(first)[..IP_HEADER_BYTES]);
@@ -213,6 +219,11 @@ impl Stack {
 }
 
 impl Header {
+    /// Bytes of the header with its options.
+    pub(super) fn bytes(&self) -> usize {
+        self.header_bytes
+    }
+
     fn is_fragment(&self) -> bool {
         let (_, offset, more) = self.fragment;
         offset > 0 || more
@@ -240,6 +251,7 @@ impl Header {
         let fragment = ((identification >> 16) as u16, offset, has_more);
         let mut sum = Checksum::default();
         sum.add_header(words);
-        Some(Self { fields, header_bytes, total_bytes, sum, fragment })
+        let ttl = (protocol >> 24) as u8;
+        Some(Self { fields, header_bytes, ttl, total_bytes, sum, fragment })
     }
 }

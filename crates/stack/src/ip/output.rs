@@ -14,17 +14,34 @@ use crate::stack::Stack;
 
 /// The next hop of a packet.
 #[derive(Clone, Copy)]
-struct Hop {
-    interface: u8,
+pub(super) struct Hop {
+    pub(super) interface: u8,
     host: Ipv4Addr,
+}
+
+impl Hop {
+    pub(super) fn by(route: Route, destination: Ipv4Addr) -> Self {
+        Self { interface: route.interface, host: route.gateway.unwrap_or(destination) }
+    }
 }
 
 /// The part of a packet's payload that one fragment carries.
 #[derive(Clone, Copy)]
-struct Part {
-    offset: usize,
-    len: usize,
-    is_last: bool,
+pub(super) struct Part {
+    pub(super) offset: usize,
+    pub(super) len: usize,
+    pub(super) is_last: bool,
+}
+
+/// The fields that all fragments of a packet have in common; the packet may itself be a fragment.
+#[derive(Clone, Copy)]
+pub(super) struct Whole {
+    pub(super) id: u16,
+    pub(super) tos: u8,
+    /// Offset of its own payload, in bytes.
+    pub(super) offset: usize,
+    /// Another fragment follows it.
+    pub(super) has_more: bool,
 }
 
 impl Stack {
@@ -50,8 +67,7 @@ impl Stack {
                 return Err(SocketError::NetworkUnreachable);
             }
         };
-        let hop =
-            Hop { interface: route.interface, host: route.gateway.unwrap_or(header.destination) };
+        let hop = Hop::by(route, header.destination);
         let interface = &self.interfaces[usize::from(hop.interface)];
         let mtu = interface.mtu as usize;
         // Two host tests: is a source address given, is the destination a broadcast address.
@@ -60,16 +76,31 @@ impl Stack {
         let source = if is_given { header.source } else { interface.address };
         let header = OutputHeader { source, ..*header };
         self.ip_id = self.ip_id.wrapping_add(1);
+        let tos = if packet.mark.is_some() { self.personality.ip.log_tos } else { 0 };
+        let whole = Whole { id: self.ip_id, tos, offset: 0, has_more: false };
         let len = packet.chain.len();
-        if len <= mtu {
-            let fields = Part { offset: 0, len: len - IP_HEADER_BYTES, is_last: true };
-            return self.send_part(packet, &header, fields, hop, meter);
-        }
-        if len > usize::from(u16::MAX) || is_broadcast(header.destination) {
+        if len > mtu && (len > usize::from(u16::MAX) || is_broadcast(header.destination)) {
             self.pool.m_freem(packet.chain, meter);
             return Err(SocketError::MessageSize);
         }
-        self.send_fragments(packet, &header, mtu, hop, meter)
+        self.send_whole(packet, &header, whole, hop, meter)
+    }
+
+    /// Sends a packet whole, or in fragments where its interface cannot take it whole.
+    pub(super) fn send_whole(
+        &mut self,
+        packet: Packet,
+        header: &OutputHeader,
+        whole: Whole,
+        hop: Hop,
+        meter: &mut Meter,
+    ) -> Result<(), SocketError> {
+        let len = packet.chain.len();
+        if len > self.interfaces[usize::from(hop.interface)].mtu as usize {
+            return self.send_fragments(packet, header, whole, hop, meter);
+        }
+        let part = Part { offset: 0, len: len - IP_HEADER_BYTES, is_last: true };
+        self.send_part(packet, header, (whole, part), hop, meter)
     }
 
     /// The socket's cached route, or a new one that it then keeps.
@@ -96,13 +127,12 @@ impl Stack {
         &mut self,
         packet: Packet,
         header: &OutputHeader,
-        part: Part,
+        (whole, part): (Whole, Part),
         hop: Hop,
         meter: &mut Meter,
     ) -> Result<(), SocketError> {
         debug_assert_eq!(packet.chain.len(), IP_HEADER_BYTES + part.len, "a part's length");
-        let tos = if packet.mark.is_some() { self.personality.ip.log_tos } else { 0 };
-        let bytes = header_of(header, self.ip_id, tos, part);
+        let bytes = header_of(header, whole, part);
         meter.call(Routine::InCksum, Work::bytes(IP_HEADER_BYTES));
         let place = packet.chain.first().map(|first| self.pool.data_mut(first));
         match place.and_then(|data| data.first_chunk_mut()) {
@@ -120,11 +150,12 @@ impl Stack {
         &mut self,
         packet: Packet,
         header: &OutputHeader,
-        mtu: usize,
+        whole: Whole,
         hop: Hop,
         meter: &mut Meter,
     ) -> Result<(), SocketError> {
         self.ip_counts.fragmented += 1;
+        let mtu = self.interfaces[usize::from(hop.interface)].mtu as usize;
         let payload_bytes = packet.chain.len() - IP_HEADER_BYTES;
         let step = (mtu - IP_HEADER_BYTES) / FRAGMENT_UNIT_BYTES * FRAGMENT_UNIT_BYTES;
         let mut result = Ok(());
@@ -132,7 +163,7 @@ impl Stack {
             let len = step.min(payload_bytes - offset);
             let part = Part { offset, len, is_last: offset + len == payload_bytes };
             result = match self.fragment(&packet, part, meter) {
-                Some(fragment) => self.send_part(fragment, header, part, hop, meter),
+                Some(fragment) => self.send_part(fragment, header, (whole, part), hop, meter),
                 None => Err(SocketError::NoBuffers),
             };
             if result.is_err() {
@@ -169,9 +200,10 @@ fn part_of(mark: Mark, payload_bytes: usize, part: Part) -> Mark {
 }
 
 /// The header to send (RFC 791 §3.1), its checksum filled in.
-fn header_of(header: &OutputHeader, id: u16, tos: u8, part: Part) -> [u8; IP_HEADER_BYTES] {
-    let more = if part.is_last { 0 } else { MORE_FRAGMENTS };
-    let place = more | (part.offset / FRAGMENT_UNIT_BYTES) as u16;
+fn header_of(header: &OutputHeader, whole: Whole, part: Part) -> [u8; IP_HEADER_BYTES] {
+    let Whole { id, tos, offset, has_more } = whole;
+    let more = if part.is_last && !has_more { 0 } else { MORE_FRAGMENTS };
+    let place = more | ((offset + part.offset) / FRAGMENT_UNIT_BYTES) as u16;
     let len = (part.len + IP_HEADER_BYTES) as u16;
     let mut words = [
         0x4500_0000 | u32::from(tos) << 16 | u32::from(len),
