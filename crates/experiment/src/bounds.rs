@@ -67,6 +67,7 @@ fn counts(parameters: &Parameters) -> Vec<Bound> {
         ("connections", Some(parameters.connections.into()), 1, 1000),
         ("load", Some(parameters.load.into()), 0, 100),
         ("depth", Some(parameters.depth.into()), 1, 1000),
+        ("gateway_kbit_per_s", parameters.gateway_kbit_per_s, 1, 10_000_000),
         ("interface_queue_packets", parameters.interface_queue_packets.map(u64::from), 1, 100_000),
         ("other_frames_per_s", Some(parameters.other_frames_per_s.into()), 0, 10_000),
         ("profiling_cost_percent", parameters.profiling_cost_percent.map(u64::from), 0, 10_000),

@@ -8,12 +8,13 @@ use super::validate::check_hosts;
 
 impl Parameters {
     /// The parameters of hosts and links, by name. All others belong to the programs of a workload.
-    pub const HOSTS: [&str; 25] = [
+    pub const HOSTS: [&str; 26] = [
         "machine",
         "personality",
         "topology",
         "link",
         "link_delay_us",
+        "gateway_kbit_per_s",
         "lost_per_million",
         "duplicated_per_million",
         "reordered_per_million",

@@ -21,6 +21,8 @@ pub struct Parameters {
     pub link: LinkKind,
     /// Delay of a line, one way, in microseconds.
     pub link_delay_us: u64,
+    /// Rate of the line from the gateway to the server, in kbit/s; without it, a second link like the first.
+    pub gateway_kbit_per_s: Option<u64>,
     /// Frames of a million that the link loses.
     pub lost_per_million: u32,
     /// Frames of a million that it delivers twice.
@@ -187,6 +189,8 @@ pub enum Topology {
     Pair,
     /// Both programs on one host.
     Loopback,
+    /// Two hosts, each on a network of its own, and a gateway between them.
+    Gateway,
 }
 
 /// What joins two hosts.

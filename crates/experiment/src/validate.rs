@@ -39,7 +39,7 @@ pub(super) fn check(parameters: &Parameters, workload: Workload) -> Result<(), S
     }
     check_hosts(parameters)?;
     bounds::check_carried(parameters, workload)?;
-    if workload == Workload::Pipeline && parameters.topology == Topology::Loopback {
+    if workload == Workload::Pipeline && parameters.topology != Topology::Pair {
         return Err("`pipeline` needs a stage before and one after it: a pair".to_owned());
     }
     check_no_stranger(parameters, workload)
@@ -54,8 +54,15 @@ pub(super) fn check_hosts(parameters: &Parameters) -> Result<(), String> {
     if parameters.profiling_cost_percent.is_some() && !parameters.profiling {
         return Err("`profiling_cost_percent` goes with `profiling = true`".to_owned());
     }
-    if parameters.link_delay_us > 0 && parameters.link != LinkKind::Line3 {
-        return Err("`link_delay_us` goes with `link = \"line-3\"`".to_owned());
+    let has_gateway = parameters.topology == Topology::Gateway;
+    if parameters.gateway_kbit_per_s.is_some() && !has_gateway {
+        return Err("`gateway_kbit_per_s` goes with `topology = \"gateway\"`".to_owned());
+    }
+    let has_line = parameters.link == LinkKind::Line3 || parameters.gateway_kbit_per_s.is_some();
+    if parameters.link_delay_us > 0 && !has_line {
+        return Err(
+            "`link_delay_us` goes with `link = \"line-3\"` or `gateway_kbit_per_s`".to_owned()
+        );
     }
     check_other_traffic(parameters)?;
     let faults = parameters.faults();

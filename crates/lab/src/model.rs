@@ -42,6 +42,7 @@ pub fn run(experiment: &Experiment, case: &Case, repetition: u32) -> Result<Meas
     if let Some(all) = &watch.all {
         measured.measures = Observed::new(&ended, all).measures();
     }
+    measured.measures.extend(ended.gateway.iter().cloned());
     (measured.segments, measured.acks, measured.retransmitted) =
         (watch.segments, watch.acks, watch.again);
     measured.arrived = is_unread.then(|| Arrived {

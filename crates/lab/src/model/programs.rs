@@ -17,6 +17,10 @@ use crate::workload::{
 /// The hosts, in the block for documentation (RFC 5737).
 pub(super) const CLIENT: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 pub(super) const SERVER: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 2);
+/// The server behind a gateway, and both addresses of the gateway.
+pub(super) const FAR_SERVER: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 2);
+pub(super) const GATEWAY: [Ipv4Addr; 2] =
+    [Ipv4Addr::new(192, 0, 2, 254), Ipv4Addr::new(198, 51, 100, 254)];
 
 /// When the programs of the second host start, so that it listens when the first one connects.
 pub(crate) const SERVER_START_NS: u64 = 100_000_000;
@@ -116,6 +120,7 @@ pub(crate) fn server_address(parameters: &Parameters) -> Ipv4Addr {
     match parameters.topology {
         Topology::Loopback => Ipv4Addr::LOCALHOST,
         Topology::Pair => SERVER,
+        Topology::Gateway => FAR_SERVER,
     }
 }
 

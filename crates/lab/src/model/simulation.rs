@@ -1,6 +1,6 @@
 //! One repetition of one case on the model, from its first program to its end.
 
-use sockscope_experiment::measurement::Measurement;
+use sockscope_experiment::measurement::{Measure, Measurement};
 use sockscope_experiment::{Case, Experiment, Parameters, Protocol, Topology, Workload};
 use sockscope_record::Connection;
 use sockscope_sim::{Outcome, RecordSink, Simulation};
@@ -8,7 +8,7 @@ use sockscope_stack::{Meter, Routine};
 
 use super::kernel;
 use super::programs::{Started, has_load, programs};
-use super::scenario::scenario;
+use super::scenario::{GATEWAY_HOST, scenario};
 use crate::workload::{Log, SharedLog};
 
 const SECOND_NS: u64 = 1_000_000_000;
@@ -29,6 +29,8 @@ const LINGER_NS: u64 = 1_000_000_000;
 pub(super) struct Ended {
     /// The measurements of the programs and of the first host's meter.
     pub measured: Measurement,
+    /// What a gateway between the hosts counted.
+    pub gateway: Vec<Measure>,
     /// The connections recorded.
     pub connections: Vec<Connection>,
     /// Names of the processes, by number.
@@ -87,13 +89,35 @@ pub(super) fn simulate<S: RecordSink>(
     };
     let connections = sim.connections().to_vec();
     let processes = (0..started).map(|number| sim.process_name(number).to_owned()).collect();
-    let last = usize::from(parameters.topology == Topology::Pair);
+    let last = usize::from(parameters.topology != Topology::Loopback);
+    let gateway = (parameters.topology == Topology::Gateway).then(|| gateway_measures(&sim));
     let copied_in_bytes = sim.host(last).meter().work(Routine::IfRubaget).bytes;
     let copy_byte_ps = kernel::machine(parameters)?.costs.of(Routine::Copyout).byte_ps;
     let first_write_ns = log.borrow().first_write_ns.unwrap_or(0);
-    let ended =
-        Ended { measured, connections, processes, copied_in_bytes, first_write_ns, copy_byte_ps };
+    let ended = Ended {
+        measured,
+        gateway: gateway.unwrap_or_default(),
+        connections,
+        processes,
+        copied_in_bytes,
+        first_write_ns,
+        copy_byte_ps,
+    };
     Ok((ended, sim.into_sink()))
+}
+
+/// Packets that a gateway sent on and those that it dropped for lack of room; and its longest queue to each network.
+fn gateway_measures<S: RecordSink>(sim: &Simulation<S>) -> Vec<Measure> {
+    let stack = sim.host(GATEWAY_HOST).stack();
+    let queue_max = |number| {
+        stack.interface(number).map_or(f64::NAN, |interface| interface.counts.queue_max as f64)
+    };
+    vec![
+        Measure::new("gateway_forwarded", stack.ip_counts.forwarded as f64),
+        Measure::new("gateway_dropped", stack.ip_counts.not_forwarded as f64),
+        Measure::new("gateway_to_server_queue_max", queue_max(1)),
+        Measure::new("gateway_to_client_queue_max", queue_max(0)),
+    ]
 }
 
 /// What to do about an error that load may have caused: a program that does not get the CPU does not listen.

@@ -412,6 +412,10 @@ fn of_tcp(parameters: &Parameters, server: &mut Vec<String>, client: &mut Vec<St
 
 impl Network {
     fn of(parameters: &Parameters) -> Result<Self, String> {
+        if parameters.topology == Topology::Gateway {
+            let router = "`lab link --topology router` joins commands here";
+            return Err(format!("only the model has `topology = \"gateway\"`; {router}"));
+        }
         let faults = parameters.faults();
         let rate = Bandwidth(match parameters.link {
             LinkKind::Ethernet10 => ETHERNET_10,
