@@ -14,7 +14,7 @@ use crate::udp::{UdpHeader, UdpRules};
 /// One version of the system.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Personality {
-    /// As in `4.3bsd`.
+    /// As in `4.3bsd`, without the options that were added to it.
     pub name: &'static str,
     /// Layout of mbufs.
     pub geometry: Geometry,
@@ -219,13 +219,44 @@ const SUNOS_403: Personality = Personality {
 const SUNOS_41: Personality =
     Personality { name: "sunos-4.1", ip: TAHOE.ip, tcp: TcpRules::SUNOS_41, ..SUNOS_403 };
 
+const WINDOW_SCALING: &str = "window_scaling";
+
+/// Largest data limit of a buffer where windows are scaled: the largest window.
+const SCALED_BUFFER_BYTES_MAX: u32 = 65_535 << 14;
+
 impl Personality {
     /// Every personality, oldest first.
     pub const ALL: [Self; 7] = [RELEASED_42, MEASURED_42, BSD_43, TAHOE, RENO, SUNOS_403, SUNOS_41];
 
-    /// The personality of this name.
+    /// Options that any personality can have, by the words that name them.
+    pub const OPTIONS: [&str; 1] = [WINDOW_SCALING];
+
+    /// The personality of this name. A name as `reno+window_scaling` adds options to one of [`Self::ALL`]; its
+    /// [`name`](Self::name) stays.
     pub fn by_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|personality| personality.name == name)
+        let mut words = name.split('+');
+        let base = words.next()?;
+        let mut personality = Self::ALL.into_iter().find(|personality| personality.name == base)?;
+        for option in words {
+            personality.add(option)?;
+        }
+        Some(personality)
+    }
+
+    /// Adds one of [`Self::OPTIONS`]; `None` for another word, and for an option that is there.
+    fn add(&mut self, option: &str) -> Option<()> {
+        let options = &mut self.tcp.options;
+        let is_on = match option {
+            WINDOW_SCALING => {
+                // A window beyond 65,535 bytes needs a buffer of that size.
+                let buffers = &mut self.socket.buffers;
+                buffers.storage_bytes_max = 2 * SCALED_BUFFER_BYTES_MAX;
+                buffers.hiwat_max = buffers.hiwat_max.map(|_| SCALED_BUFFER_BYTES_MAX);
+                &mut options.window_scaling
+            }
+            _ => return None,
+        };
+        (!std::mem::replace(is_on, true)).then_some(())
     }
 }
 
@@ -239,6 +270,22 @@ mod tests {
             assert_eq!(Personality::by_name(personality.name), Some(personality));
         }
         assert_eq!(Personality::by_name("4.4bsd"), None);
+    }
+
+    #[test]
+    fn a_name_with_an_option_is_the_personality_with_it_and_larger_buffers() {
+        let scaled = Personality::by_name("reno+window_scaling").unwrap();
+        assert!(scaled.tcp.options.window_scaling && !RENO.tcp.options.window_scaling);
+        assert_eq!(scaled.socket.buffers.hiwat_max, Some(1_073_725_440));
+        let mut plain = scaled;
+        plain.tcp.options = RENO.tcp.options;
+        plain.socket.buffers = RENO.socket.buffers;
+        assert_eq!(plain, RENO, "no other rule changes");
+        for wrong in
+            ["reno+", "+window_scaling", "reno+sacks", "reno+window_scaling+window_scaling"]
+        {
+            assert_eq!(Personality::by_name(wrong), None, "{wrong}");
+        }
     }
 
     #[test]

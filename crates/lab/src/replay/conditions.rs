@@ -18,7 +18,7 @@ const MACHINE: &str = "sparcstation-1";
 const LINE_BITS_PER_S: u64 = 10_000_000;
 const LINE_MTU: u32 = 1500;
 
-/// The largest window: these stacks have no window scaling (RFC 7323 is younger).
+/// The largest window without window scaling.
 const WINDOW_MAX: u64 = 65_535;
 
 /// A larger buffer is taken for one of this size: its limits are numbers of 32 bits.
@@ -155,10 +155,11 @@ impl Conditions {
         }
         let of_calls = file.pattern.sides.iter().filter_map(|side| side.receive_buffer_bytes);
         let largest = of_calls.chain(self.parameters.socket_buffer_bytes).max();
-        if let Some(bytes) = largest.filter(|bytes| *bytes > WINDOW_MAX && !is_of_datagrams(file)) {
+        let is_limited = !rules.tcp.options.window_scaling && !is_of_datagrams(file);
+        if let Some(bytes) = largest.filter(|bytes| *bytes > WINDOW_MAX && is_limited) {
             sentences.push(format!(
-                "buffers of {bytes} bytes: {} offers windows up to {WINDOW_MAX} bytes, as it has no window scaling",
-                self.parameters.personality
+                "buffers of {bytes} bytes: {} offers windows up to {WINDOW_MAX} bytes, as it has no window scaling: name {}+window_scaling",
+                self.parameters.personality, self.parameters.personality
             ));
         }
         Ok(sentences)

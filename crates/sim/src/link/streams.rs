@@ -32,6 +32,8 @@ struct Stream {
     positions: Option<(u32, Unwrapper)>,
     /// Where it ends, once its FIN has passed.
     end: Option<u64>,
+    /// The shift of its sender's windows that its SYN announced.
+    shift: Option<u8>,
 }
 
 impl Stream {
@@ -39,7 +41,8 @@ impl Stream {
     fn pass(&mut self, segment: &Segment) -> Option<u64> {
         if segment.header.has(tcp_flags::SYN) && !self.begins_with(segment.header.seq.0) {
             let first = segment.header.seq.0.wrapping_add(1);
-            *self = Self { positions: Some((first, Unwrapper::new(first))), end: None };
+            let shift = segment.header.options.window_shift;
+            *self = Self { positions: Some((first, Unwrapper::new(first))), end: None, shift };
         }
         let (_, positions) = self.positions.as_mut()?;
         let offset = positions.position(segment.header.seq.0);
@@ -137,13 +140,16 @@ impl Streams {
         }
         let connection = self.connections.get_mut(&ends)?;
         let offset = connection.other.pass(&segment)?;
+        // Windows are shifted if both ends announced it, that of a SYN never (RFC 1323 §2.2).
+        let shift = connection.other.shift.filter(|_| connection.own.shift.is_some());
+        let shift = shift.filter(|_| !header.has(tcp_flags::SYN)).unwrap_or(0);
         let has_ack = header.has(tcp_flags::ACK);
         Some(Mark {
             flow: connection.flow.reverse(),
             offset,
             number: if has_ack { connection.own.acknowledged(header.ack.0) } else { 0 },
             len: segment.len,
-            window: u32::from(header.window),
+            window: u32::from(header.window) << shift,
             tcp_flags: header.flags,
             ..Mark::default()
         })
@@ -255,6 +261,31 @@ mod tests {
         let flow = client_flow(3).reverse().0;
         assert_eq!(arrives(&mut streams, 1, (SYN | ACK, 7, 501, 0)), format!("{flow} 0+0 ack 0"));
         assert_eq!(arrives(&mut streams, 1, (ACK, 8, 501, 20)), format!("{flow} 0+20 ack 0"));
+    }
+
+    #[test]
+    fn windows_are_shifted_if_both_syns_announce_it() {
+        let window = |own_announces: bool| {
+            let with_shift = |mut packet: Vec<u8>, shift: u8| {
+                packet.extend([1, 3, 3, shift]);
+                packet[3] = packet.len() as u8;
+                packet[IP_HEADER_BYTES + 12] = 0x60;
+                packet
+            };
+            let mut streams = Streams::default();
+            let opening = with_shift(packet(OTHER, HOST, (SYN, 7, 0, 0)), 3);
+            let of_syn = streams.arrives(&opening, Some(client_flow(1))).unwrap().window;
+            let mut bytes = packet(HOST, OTHER, (SYN | ACK, 500, 8, 0));
+            if own_announces {
+                bytes = with_shift(bytes, 0);
+            }
+            let mark = Mark { flow: client_flow(1).reverse(), ..Mark::default() };
+            streams.leaves(&Frame { bytes, mark: Some(mark) });
+            let later = packet(OTHER, HOST, (ACK, 8, 501, 0));
+            (of_syn, streams.arrives(&later, None).unwrap().window)
+        };
+        assert_eq!(window(true), (0x1000, 0x8000));
+        assert_eq!(window(false), (0x1000, 0x1000));
     }
 
     proptest! {

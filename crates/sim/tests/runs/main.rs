@@ -10,6 +10,7 @@ mod datagrams;
 mod faults;
 mod interface;
 mod model;
+mod options;
 mod personality;
 mod processes;
 mod timers;

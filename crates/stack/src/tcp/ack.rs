@@ -69,7 +69,7 @@ impl Stack {
             return Ok(());
         }
         let tcb = self.tcb_mut(id);
-        let same_window = u32::from(arrival.header.window) == tcb.snd.wnd;
+        let same_window = arrival.window == tcb.snd.wnd;
         if arrival.len > 0 || !same_window {
             tcb.duplicates = 0;
             return Ok(());

@@ -3,7 +3,7 @@
 //! Windows are bytes. Versions without a congestion window have it at the largest possible value.
 
 use super::rules::{CongestionRules, Duplicates, Quench, WindowGrowth};
-use super::tcb::{Tcb, WINDOW_MAX};
+use super::tcb::Tcb;
 use crate::socket::SocketId;
 use crate::stack::Stack;
 
@@ -23,7 +23,7 @@ impl Tcb {
                 segment * segment / cwnd + segment / 8
             }
         };
-        self.snd.cwnd = (cwnd + by).min(WINDOW_MAX);
+        self.snd.cwnd = (cwnd + by).min(self.snd.window_max);
     }
 
     /// Half of the allowed window at the time of a loss, in whole segments, at least two. RFC 5681
@@ -45,13 +45,13 @@ impl Tcb {
     pub(super) fn inflate(&mut self, rule: Duplicates) {
         if rule == Duplicates::Recover {
             let arrived = DUPLICATES_MAX * self.segment_bytes;
-            self.snd.cwnd = (self.snd.ssthresh + arrived).min(WINDOW_MAX);
+            self.snd.cwnd = (self.snd.ssthresh + arrived).min(self.snd.window_max);
         }
     }
 
     /// One more duplicate in recovery.
     pub(super) fn inflate_more(&mut self) {
-        self.snd.cwnd = (self.snd.cwnd + self.segment_bytes).min(WINDOW_MAX);
+        self.snd.cwnd = (self.snd.cwnd + self.segment_bytes).min(self.snd.window_max);
     }
 
     /// New data were acknowledged: recovery is over. With exactly three duplicates the window stays
@@ -75,7 +75,9 @@ impl Tcb {
         let outstanding = self.snd.nxt.since(self.snd.una).max(0) as u32;
         self.snd.cwnd = match rules.quench {
             Quench::Ignored => self.snd.cwnd,
-            Quench::Shrinks => (outstanding * 8 / 10).max(self.segment_bytes).min(WINDOW_MAX),
+            Quench::Shrinks => {
+                (outstanding * 8 / 10).max(self.segment_bytes).min(self.snd.window_max)
+            }
             Quench::Segment => self.segment_bytes,
         };
     }

@@ -21,7 +21,7 @@ impl Stack {
     pub(super) fn take_window(&mut self, id: SocketId, arrival: &mut Arrival) {
         let persist = self.personality.tcp.persist;
         let header = &arrival.header;
-        let window = u32::from(header.window);
+        let window = arrival.window;
         let tcb = self.tcb_mut(id);
         let ack = if header.has(tcp_flags::ACK) { header.ack } else { tcb.snd.una };
         let (wl1, wl2) = (tcb.snd.wl1, tcb.snd.wl2);

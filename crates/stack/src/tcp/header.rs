@@ -1,16 +1,11 @@
 //! The TCP header (RFC 9293 §3.1) between bytes and fields.
 
-use etherparse::{TcpHeaderSlice, TcpOptionElement};
-use sockscope_record::tcp_flags;
-
+use super::options::HeaderOptions;
 use super::seq::Seq;
 use crate::checksum;
 
 /// Bytes of a header without options.
 pub const TCP_HEADER_BYTES: usize = 20;
-
-/// Bytes of the one option that is sent, the maximum segment size (RFC 9293 §3.7.1).
-pub(super) const SIZE_OPTION_BYTES: usize = 4;
 
 /// The fields of a header, the checksum aside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,12 +18,12 @@ pub struct Header {
     pub seq: Seq,
     /// Number that the sender expects next; means something with the ACK flag.
     pub ack: Seq,
-    /// Bits of [`tcp_flags`].
+    /// Bits of [`tcp_flags`](sockscope_record::tcp_flags).
     pub flags: u8,
-    /// Window offered, in bytes.
+    /// Window offered, as the header has it: in bytes, or in units of the agreed shift.
     pub window: u16,
-    /// The maximum segment size announced, if it is.
-    pub segment_bytes: Option<u16>,
+    /// Its options.
+    pub options: HeaderOptions,
 }
 
 impl Header {
@@ -38,8 +33,8 @@ impl Header {
         let words = checksum::header_words(bytes)?;
         match Self::bytes(&words) {
             0..TCP_HEADER_BYTES => None,
-            TCP_HEADER_BYTES => Some(Self::of(&words, None)),
-            _ => Some(Self::of(&words, announced(bytes)?)),
+            TCP_HEADER_BYTES => Some(Self::of(&words, HeaderOptions::default())),
+            _ => Some(Self::of(&words, HeaderOptions::read(bytes)?)),
         }
     }
 
@@ -49,7 +44,7 @@ impl Header {
     }
 
     /// The header in these words, in the order of the network.
-    pub(super) fn of([ports, seq, ack, flags, _]: &[u32; 5], segment_bytes: Option<u16>) -> Self {
+    pub(super) fn of([ports, seq, ack, flags, _]: &[u32; 5], options: HeaderOptions) -> Self {
         Self {
             source_port: (ports >> 16) as u16,
             destination_port: *ports as u16,
@@ -57,7 +52,7 @@ impl Header {
             ack: Seq(*ack),
             flags: (flags >> 16) as u8,
             window: *flags as u16,
-            segment_bytes,
+            options,
         }
     }
 
@@ -80,30 +75,12 @@ impl Header {
     }
 }
 
-/// The announcement of a header with options; `None` if it is longer than `bytes`.
-fn announced(bytes: &[u8]) -> Option<Option<u16>> {
-    let slice = TcpHeaderSlice::from_slice(bytes).ok()?;
-    // A size is believed in a SYN alone (RFC 9293 §3.1).
-    if slice.slice()[13] & tcp_flags::SYN == 0 {
-        return Some(None);
-    }
-    let understood = slice.options_iterator().map_while(Result::ok);
-    Some(understood.into_iter().find_map(|option| match option {
-        TcpOptionElement::MaximumSegmentSize(bytes) => Some(bytes),
-        _ => None,
-    }))
-}
-
-/// The option that announces the largest segment.
-pub(super) fn size_option(bytes: u16) -> [u8; SIZE_OPTION_BYTES] {
-    let [high, low] = bytes.to_be_bytes();
-    [2, 4, high, low]
-}
-
 #[cfg(test)]
 mod tests {
-    use super::*;
     use proptest::prelude::*;
+    use sockscope_record::tcp_flags;
+
+    use super::*;
 
     impl Header {
         /// As [`Header::words`], in bytes.
@@ -116,10 +93,10 @@ mod tests {
     fn the_announced_size_is_read_from_a_syn_alone() {
         let header = Header { flags: tcp_flags::SYN, ..any_header(7, 0) };
         let mut bytes = header.write(24).to_vec();
-        bytes.extend(size_option(1460));
-        assert_eq!(Header::read(&bytes).unwrap().segment_bytes, Some(1460));
+        bytes.extend([2, 4, 0x05, 0xb4]);
+        assert_eq!(Header::read(&bytes).unwrap().options.segment_bytes, Some(1460));
         bytes[13] = tcp_flags::ACK;
-        assert_eq!(Header::read(&bytes).unwrap().segment_bytes, None);
+        assert_eq!(Header::read(&bytes).unwrap().options.segment_bytes, None);
     }
 
     #[test]
@@ -138,7 +115,7 @@ mod tests {
             ack: Seq(number.rotate_left(9)),
             flags,
             window: number.rotate_left(3) as u16,
-            segment_bytes: None,
+            options: HeaderOptions::default(),
         }
     }
 

@@ -10,9 +10,10 @@ use std::net::Ipv4Addr;
 use sockscope_record::{FlowId, Point, Protocol, tcp_flags};
 
 use super::header::{Header, TCP_HEADER_BYTES};
+use super::options::HeaderOptions;
 use super::output::Caller;
 use super::segment::HEADERS_BYTES;
-use super::tcb::{State, WINDOW_MAX};
+use super::tcb::State;
 use super::timers::Timer;
 use super::{block, block_mut};
 use crate::checksum::{Checksum, header_words};
@@ -37,6 +38,8 @@ pub(super) struct Arrival {
     pub(super) skip: u32,
     /// Data bytes still wanted.
     pub(super) len: u32,
+    /// The window that it offers, in bytes.
+    pub(super) window: u32,
     /// The flow that the sender logs it as, if it does.
     pub(super) flow: Option<FlowId>,
     /// Output has something to do.
@@ -141,7 +144,7 @@ impl Stack {
         }
         let header_bytes = Header::bytes(&words);
         let (skip, header) = if header_bytes == TCP_HEADER_BYTES {
-            (HEADERS_BYTES, Header::of(&words, None))
+            (HEADERS_BYTES, Header::of(&words, HeaderOptions::default()))
         } else {
             let header = self.read_options(packet, ip, header_bytes, meter)?;
             (IP_HEADER_BYTES + header_bytes, header)
@@ -150,7 +153,9 @@ impl Stack {
         let len = (chain.len() - skip) as u32;
         let flow = packet.mark.map(|mark| mark.flow);
         let (addresses, skip) = ([ip.source, ip.destination], skip as u32);
-        Some(Arrival { addresses, header, chain, skip, len, flow, needs_output: false })
+        // Of a connection that scales windows it is shifted later.
+        let window = u32::from(header.window);
+        Some(Arrival { addresses, header, chain, skip, len, window, flow, needs_output: false })
     }
 
     /// Reads a header with options; `None`, the packet freed, when it claims an impossible length.
@@ -214,6 +219,9 @@ impl Stack {
         };
         if tcb.state <= State::SynSent {
             return self.connection_opens(id, arrival, meter);
+        }
+        if !arrival.has(tcp_flags::SYN) {
+            arrival.window = u32::from(arrival.header.window) << tcb.snd.shift;
         }
         self.note_peer_alive(id, arrival);
         if self.personality.tcp.input.predicts && self.is_predicted(id, arrival) {
@@ -294,8 +302,9 @@ impl Stack {
     /// The window that this segment is held against.
     pub(super) fn set_receive_window(&mut self, id: SocketId) {
         let shrinks = self.personality.tcp.offer == super::WindowOffer::Shrinks;
-        let space = self.sockets[id].rcv.space().clamp(0, i64::from(WINDOW_MAX)) as u32;
+        let space = self.sockets[id].rcv.space();
         let tcb = self.tcb_mut(id);
+        let space = space.clamp(0, i64::from(tcb.rcv.window_max())) as u32;
         let promised = tcb.rcv.adv.since(tcb.rcv.nxt).max(0) as u32;
         tcb.rcv.wnd = if shrinks { space } else { space.max(promised) };
     }
@@ -356,13 +365,12 @@ impl Stack {
         const ODD: u8 = tcp_flags::SYN | tcp_flags::FIN | tcp_flags::RST | tcp_flags::URG;
         let socket = &self.sockets[id];
         let tcb = block(socket);
-        let Arrival { header, len, .. } = arrival;
-        let window = u32::from(header.window);
+        let Arrival { header, len, window, .. } = arrival;
         let usual = tcb.state == State::Established
             && header.flags & (ODD | tcp_flags::ACK) == tcp_flags::ACK
             && header.seq == tcb.rcv.nxt
-            && window > 0
-            && window == tcb.snd.wnd
+            && *window > 0
+            && *window == tcb.snd.wnd
             && tcb.snd.nxt == tcb.snd.max;
         if !usual {
             return false;

@@ -15,11 +15,13 @@ mod data;
 mod header;
 mod input;
 mod observe;
+mod options;
 mod output;
 mod reassembly;
 mod respond;
 mod rtt;
 mod rules;
+mod scaling;
 mod segment;
 mod seq;
 mod size;
@@ -38,6 +40,7 @@ use crate::socket::{Socket, SocketId};
 use crate::stack::Stack;
 
 pub use header::{Header, TCP_HEADER_BYTES};
+pub use options::{HeaderOptions, OptionRules};
 pub use reassembly::SEGMENTS_MAX;
 pub use rtt::Rtt;
 pub use rules::{

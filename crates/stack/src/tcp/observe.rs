@@ -93,7 +93,7 @@ impl Tcb {
         }
         let has_syn = outgoing.flags & tcp_flags::SYN != 0;
         if has_syn {
-            observe_syn(flow, outgoing.option, meter);
+            observe_syn(flow, outgoing.options.segment_bytes, meter);
         }
         if outgoing.is_resent {
             self.observe_resent(flow, (mark.offset, mark.len), has_syn, meter);

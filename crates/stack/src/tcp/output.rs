@@ -6,7 +6,7 @@
 use sockscope_record::{Hold, tcp_flags};
 
 use super::rules::{Persist, ShortSegments, TcpRules, WindowOffer, WindowUpdate};
-use super::tcb::{State, Tcb, WINDOW_MAX};
+use super::tcb::{State, Tcb};
 use super::timers::Timer;
 use super::{block, no_block};
 use crate::meter::Meter;
@@ -251,9 +251,13 @@ impl Tcb {
     /// The receiver's silly-window rule (RFC 813, RFC 1122 §4.2.3.3): whether the right edge of the
     /// window can move far enough to be worth a segment of its own.
     pub(super) fn update_is_due(&self, rules: &TcpRules, view: &View) -> bool {
-        let space = view.rcv.space();
+        let mut space = view.rcv.space();
         if space <= 0 {
             return false;
+        }
+        if rules.options.window_scaling {
+            // Space that no header can name is no move; the systems of the time do count it.
+            space = space.min(i64::from(self.rcv.window_max()));
         }
         let known = i64::from(self.rcv.adv.since(self.rcv.nxt));
         let moves = space - known;
@@ -272,7 +276,8 @@ impl Tcb {
 
     /// The window to offer (RFC 9293 §3.8.6).
     pub(super) fn offered_window(&self, rules: &TcpRules, view: &View) -> u32 {
-        let space = view.rcv.space().clamp(0, i64::from(WINDOW_MAX)) as u32;
+        let window_max = self.rcv.window_max();
+        let space = view.rcv.space().clamp(0, i64::from(window_max)) as u32;
         let is_small = space < view.rcv.hiwat() / 4;
         match rules.offer {
             WindowOffer::Shrinks if is_small => 0,
@@ -280,7 +285,7 @@ impl Tcb {
             WindowOffer::Kept => {
                 let promised = self.rcv.adv.since(self.rcv.nxt).max(0) as u32;
                 if space <= promised {
-                    return promised.min(WINDOW_MAX);
+                    return promised.min(window_max);
                 }
                 if is_small && space < self.segment_bytes { promised } else { space }
             }

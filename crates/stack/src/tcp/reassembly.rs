@@ -1,7 +1,7 @@
 //! Segments that arrived before their turn, in order of their numbers and without overlap.
 //!
 //! A new segment loses its overlap with the one before it, and cuts those behind it. The receive
-//! window bounds the bytes, [`SEGMENTS_MAX`] the segments.
+//! window bounds the bytes, [`SEGMENTS_MAX`] the segments; a window that is shifted has room for more.
 
 use std::collections::VecDeque;
 
@@ -33,12 +33,23 @@ impl Piece {
 #[derive(Debug, Default)]
 pub struct Reassembly {
     pieces: VecDeque<Piece>,
+    /// The shift of the window.
+    shift: u8,
 }
 
 impl Reassembly {
     /// Whether nothing waits.
     pub fn is_empty(&self) -> bool {
         self.pieces.is_empty()
+    }
+
+    /// The window is shifted by so many bits: more segments fit into it.
+    pub fn shift_window(&mut self, shift: u8) {
+        self.shift = shift;
+    }
+
+    fn segments_max(&self) -> usize {
+        SEGMENTS_MAX << self.shift
     }
 
     /// Takes a segment in, as far as it is new and there is room.
@@ -59,14 +70,14 @@ impl Reassembly {
             }
         }
         self.make_way(at, &mut piece, pool, meter);
-        if self.pieces.len() >= SEGMENTS_MAX {
+        if self.pieces.len() >= self.segments_max() {
             pool.free_chain(piece.chain, meter);
             return;
         }
         self.pieces.insert(at, piece);
         let mut pairs = self.pieces.iter().zip(self.pieces.iter().skip(1));
         debug_assert!(pairs.all(|(a, b)| !b.seq.is_before(a.end())), "pieces overlap");
-        assert!(self.pieces.len() <= SEGMENTS_MAX, "more pieces than are kept");
+        assert!(self.pieces.len() <= self.segments_max(), "more pieces than are kept");
     }
 
     /// Cuts or removes the pieces that the new piece covers behind it.
@@ -183,6 +194,11 @@ mod tests {
             scene.insert(number * 2, 1, false);
         }
         assert_eq!(scene.queue.pieces.len(), SEGMENTS_MAX);
+        scene.queue.shift_window(2);
+        for number in 0..1000 {
+            scene.insert(number * 2, 1, false);
+        }
+        assert_eq!(scene.queue.pieces.len(), 4 * SEGMENTS_MAX);
         scene.queue.clear(&mut scene.pool, &mut scene.meter);
         assert_eq!(scene.pool.in_use(), PoolUse::default());
     }

@@ -6,9 +6,9 @@ use sockscope_record::tcp_flags;
 use super::block;
 use super::header::Header;
 use super::input::Arrival;
+use super::options::HeaderOptions;
 use super::segment::{HEADERS_BYTES, finish_header};
 use super::seq::Seq;
-use super::tcb::WINDOW_MAX;
 use crate::ip::{OutputHeader, PROTOCOL_TCP};
 use crate::mbuf::Chain;
 use crate::meter::Meter;
@@ -26,7 +26,10 @@ struct Response {
     seq: Seq,
     ack: Seq,
     flags: u8,
-    window: u16,
+    /// In bytes.
+    window: u32,
+    /// The bits that the header leaves out of the window.
+    window_shift: u8,
     /// Bytes of no meaning behind the header: none or one.
     garbage_bytes: usize,
 }
@@ -45,7 +48,9 @@ impl Stack {
         } else {
             (Seq(0), header.seq + *len + syn, tcp_flags::RST | tcp_flags::ACK)
         };
-        let response = Response { local, foreign, seq, ack, flags, window: 0, garbage_bytes: 0 };
+        let (window, window_shift, garbage_bytes) = (0, 0, 0);
+        let response =
+            Response { local, foreign, seq, ack, flags, window, window_shift, garbage_bytes };
         self.tcp_respond(None, &response, meter);
     }
 
@@ -68,9 +73,12 @@ impl Stack {
 
     fn response(&self, id: SocketId, seq: Seq, ack: Seq, garbage_bytes: usize) -> Response {
         let socket = &self.sockets[id];
-        let window = socket.rcv.space().clamp(0, i64::from(WINDOW_MAX)) as u16;
+        let rcv = &block(socket).rcv;
+        let (window_shift, flags) = (rcv.shift, tcp_flags::ACK);
+        let window = socket.rcv.space().clamp(0, i64::from(rcv.window_max())) as u32;
+        let window = window >> window_shift << window_shift;
         let (local, foreign) = (socket.local, socket.foreign);
-        Response { local, foreign, seq, ack, flags: tcp_flags::ACK, window, garbage_bytes }
+        Response { local, foreign, seq, ack, flags, window, window_shift, garbage_bytes }
     }
 
     /// `tcp_respond`. Without an mbuf or room nothing is sent: the peer will ask again.
@@ -90,8 +98,8 @@ impl Stack {
             seq: response.seq,
             ack: response.ack,
             flags: response.flags,
-            window: response.window,
-            segment_bytes: None,
+            window: (response.window >> response.window_shift) as u16,
+            options: HeaderOptions::default(),
         };
         let words = header.words(super::TCP_HEADER_BYTES);
         let ends = (response.local, response.foreign);
@@ -118,7 +126,7 @@ impl Stack {
             flow,
             offset: (socket.snd.left() + behind).min(socket.snd.entered()),
             number: tcb.rcv.bytes,
-            window: u32::from(response.window),
+            window: response.window,
             tcp_flags: response.flags,
             ..Mark::default()
         })

@@ -4,6 +4,8 @@
 //! (t - 1) / 2 and t / 2 seconds after it was set. Each version is one constant; a new one is a
 //! constant more, or a clone with a field changed.
 
+use super::options::OptionRules;
+
 /// Ticks of the slow timer in a second (`PR_SLOWHZ`).
 pub const TICKS_PER_SECOND: u32 = 2;
 
@@ -45,6 +47,8 @@ pub struct TcpRules {
     pub keep_alive: KeepAlive,
     /// The effect of an ICMP message about a segment.
     pub complaints: Complaints,
+    /// Options of headers, apart from the segment size.
+    pub options: OptionRules,
 }
 
 /// The effect of an ICMP message that a host, network or port cannot be reached.
@@ -378,6 +382,7 @@ impl TcpRules {
         msl_ticks: seconds(30),
         keep_alive: OLD_KEEP_ALIVE,
         complaints: Complaints::EndAll,
+        options: OptionRules { window_scaling: false },
     };
 
     /// 4.2BSD as measured in 1984.

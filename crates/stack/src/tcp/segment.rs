@@ -2,12 +2,13 @@
 
 use sockscope_record::tcp_flags;
 
-use super::header::{Header, SIZE_OPTION_BYTES, TCP_HEADER_BYTES, size_option};
+use super::header::{Header, TCP_HEADER_BYTES};
 use super::no_block;
+use super::options::{HeaderOptions, OptionBytes};
 use super::output::{Candidate, View};
 use super::rules::{HeaderPlace, TcpRules};
 use super::seq::Seq;
-use super::tcb::{Tcb, TcpCounts};
+use super::tcb::{Tcb, TcpCounts, WINDOW_MAX};
 use super::timers::Timer;
 use crate::checksum::{Checksum, header_bytes};
 use crate::ip::{IP_HEADER_BYTES, OutputHeader, PROTOCOL_TCP};
@@ -31,11 +32,13 @@ pub(super) struct Outgoing {
     pub(super) offset: u32,
     pub(super) len: u32,
     pub(super) flags: u8,
+    /// The window offered, in bytes, as the peer will read it.
     pub(super) window: u32,
+    /// The bits that the header leaves out of the window.
+    window_shift: u8,
     /// All its data have been sent before, or it is a SYN that was.
     pub(super) is_resent: bool,
-    /// The maximum segment size to announce, if any.
-    pub(super) option: Option<u16>,
+    pub(super) options: HeaderOptions,
 }
 
 impl Stack {
@@ -67,7 +70,7 @@ impl Stack {
         meter: &mut Meter,
     ) -> Result<bool, SocketError> {
         let has_syn = candidate.flags & tcp_flags::SYN != 0;
-        let option = if has_syn { self.announced_bytes(id, meter) } else { None };
+        let offered = if has_syn { self.syn_options(id, meter) } else { HeaderOptions::default() };
         let rules = &self.personality.tcp;
         let Socket { tcb: Some(tcb), snd, rcv, options, local, foreign, log, .. } =
             &mut self.sockets[id]
@@ -76,7 +79,7 @@ impl Stack {
         };
         let ends = (*local, *foreign);
         let view = View { queued: snd.cc(), rcv, options, is_idle };
-        let outgoing = tcb.outgoing(rules, &view, &candidate, option);
+        let outgoing = tcb.outgoing(rules, &view, &candidate, offered);
         let has_more = tcb.has_more(rules, &candidate);
         let header = outgoing.header(ends, tcb.rcv.nxt);
         let Some(chain) = outgoing.chain(snd, header, ends, rules, &mut self.pool, meter) else {
@@ -153,9 +156,8 @@ impl Outgoing {
         let mut chain = Chain::new();
         let first = pool.new_header_at(place, len, meter)?;
         pool.push_back(&mut chain, first);
-        if let Some(option) = self.option
-            && !append_option(option, &mut chain, pool, meter)
-        {
+        let options = self.options.write();
+        if options.len() > 0 && !append_options(&options, &mut chain, pool, meter) {
             pool.free_chain(chain, meter);
             return None;
         }
@@ -169,13 +171,12 @@ impl Outgoing {
             };
             pool.append(&mut chain, data);
         }
-        let option_bytes = if self.option.is_some() { SIZE_OPTION_BYTES } else { 0 };
         assert_eq!(
             chain.len(),
-            HEADERS_BYTES + option_bytes + self.len as usize,
+            HEADERS_BYTES + options.len() + self.len as usize,
             "a segment's length"
         );
-        let words = header.words(TCP_HEADER_BYTES + option_bytes);
+        let words = header.words(TCP_HEADER_BYTES + options.len());
         finish_header(words, &chain, first, ends, pool, meter);
         Some(chain)
     }
@@ -188,16 +189,21 @@ impl Outgoing {
             seq: self.seq,
             ack: if has_ack { expected } else { Seq(0) },
             flags: self.flags,
-            window: self.window as u16,
-            segment_bytes: None,
+            window: (self.window >> self.window_shift) as u16,
+            options: self.options,
         }
     }
 }
 
-fn append_option(bytes: u16, chain: &mut Chain, pool: &mut Pool, meter: &mut Meter) -> bool {
+fn append_options(
+    options: &OptionBytes,
+    chain: &mut Chain,
+    pool: &mut Pool,
+    meter: &mut Meter,
+) -> bool {
     let Some(id) = pool.m_get(meter) else { return false };
-    pool.set_range(id, 0, SIZE_OPTION_BYTES);
-    pool.data_mut(id).copy_from_slice(&size_option(bytes));
+    pool.set_range(id, 0, options.len());
+    pool.data_mut(id).copy_from_slice(options.as_slice());
     pool.push_back(chain, id);
     true
 }
@@ -254,7 +260,7 @@ impl Tcb {
         rules: &TcpRules,
         view: &View,
         candidate: &Candidate,
-        option: Option<u16>,
+        options: HeaderOptions,
     ) -> Outgoing {
         let Candidate { offset, len, mut flags, .. } = *candidate;
         let has_syn = flags & tcp_flags::SYN != 0;
@@ -275,8 +281,11 @@ impl Tcb {
             view.queued
         );
         let is_resent = (len > 0 || has_syn) && !end.is_after(self.snd.max);
-        let window = self.offered_window(rules, view);
-        Outgoing { seq, end, offset, len, flags, window, is_resent, option }
+        // The window of a SYN is never shifted (RFC 1323 §2.2).
+        let window_shift = if has_syn { 0 } else { self.rcv.shift };
+        let window = self.offered_window(rules, view).min(WINDOW_MAX << window_shift);
+        let window = window >> window_shift << window_shift;
+        Outgoing { seq, end, offset, len, flags, window, window_shift, is_resent, options }
     }
 
     /// The persist timer runs and wants something out.

@@ -1,7 +1,7 @@
 //! Sequence numbers: 32 bits that wrap.
 //!
 //! Before and after mean anything only for numbers less than 2^31 apart (RFC 9293 §3.4), which
-//! windows of 16 bits guarantee for every number of a sane connection.
+//! windows of up to 30 bits guarantee for every number of a sane connection.
 
 use std::ops::{Add, AddAssign, Sub};
 

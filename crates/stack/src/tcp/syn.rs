@@ -36,7 +36,8 @@ impl Stack {
         }
         self.tcp.last = Some(id);
         self.sockets[id].adopt_flow(arrival.flow);
-        self.size_announced(id, arrival.header.segment_bytes, meter);
+        self.size_announced(id, arrival.header.options.segment_bytes, meter);
+        self.shift_announced(id, arrival.header.options.window_shift);
         let iss = self.tcp.next_iss();
         let handshake_ticks = self.personality.tcp.keep_alive.handshake_ticks;
         let tcb = self.tcb_mut(id);
@@ -70,7 +71,8 @@ impl Stack {
         if !arrival.has(tcp_flags::SYN) {
             return Err(Stop::Drop);
         }
-        self.size_announced(id, arrival.header.segment_bytes, meter);
+        self.size_announced(id, arrival.header.options.segment_bytes, meter);
+        self.shift_announced(id, arrival.header.options.window_shift);
         if has_ack {
             self.syn_acknowledged(id, arrival);
         }

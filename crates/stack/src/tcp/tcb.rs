@@ -1,5 +1,6 @@
 //! The state of a connection (`struct tcpcb`), and TCP's state for the whole host.
 
+use super::options::SHIFT_MAX;
 use super::reassembly::Reassembly;
 use super::rtt::Rtt;
 use super::rules::{InitialWindow, TcpRules};
@@ -7,7 +8,7 @@ use super::seq::Seq;
 use super::timers::{Timer, Timers};
 use crate::socket::SocketId;
 
-/// Largest window and congestion window, in bytes: there is no scaling (RFC 7323 is younger).
+/// Largest window that a header can name, in bytes.
 pub(super) const WINDOW_MAX: u32 = 65_535;
 
 /// The increment of the initial sequence number per second (`TCP_ISSINCR`).
@@ -107,6 +108,10 @@ pub(super) struct SendSpace {
     pub(super) cwnd: u32,
     /// Where slow start ends, in bytes.
     pub(super) ssthresh: u32,
+    /// Largest window and congestion window, in bytes.
+    pub(super) window_max: u32,
+    /// Bits that the peer's headers leave out of its windows; 0 until both ends have agreed on it.
+    pub(super) shift: u8,
 }
 
 impl SendSpace {
@@ -131,8 +136,19 @@ pub(super) struct ReceiveSpace {
     pub(super) adv: Seq,
     /// Window for the segment in hand, in bytes.
     pub(super) wnd: u32,
+    /// Bits that our headers leave out of our windows; 0 until both ends have agreed on it.
+    pub(super) shift: u8,
+    /// The shift that our SYN announces, if it does.
+    pub(super) shift_announced: Option<u8>,
     /// Data bytes received in order: the stream position of `nxt`.
     pub(super) bytes: u64,
+}
+
+impl ReceiveSpace {
+    /// Largest window that our headers can name, in bytes.
+    pub(super) fn window_max(&self) -> u32 {
+        WINDOW_MAX << self.shift
+    }
 }
 
 /// A loss being repaired.
@@ -147,13 +163,14 @@ impl Tcb {
     /// A block without a connection. The congestion window, where there is one, is set now to the
     /// send buffer's limit, and stays there if the buffer grows later.
     pub(super) fn new(rules: &TcpRules, send_limit: u32) -> Self {
+        let window_max = WINDOW_MAX << if rules.options.window_scaling { SHIFT_MAX } else { 0 };
         let cwnd = match rules.congestion.initial {
-            InitialWindow::Unlimited => WINDOW_MAX,
-            _ => send_limit.min(WINDOW_MAX),
+            InitialWindow::Unlimited => window_max,
+            _ => send_limit.min(window_max),
         };
         Self {
             state: State::Closed,
-            snd: SendSpace { cwnd, ssthresh: WINDOW_MAX, ..SendSpace::default() },
+            snd: SendSpace { cwnd, ssthresh: window_max, window_max, ..SendSpace::default() },
             rcv: ReceiveSpace::default(),
             segment_bytes: rules.segments.default_bytes,
             is_size_announced: false,
@@ -195,7 +212,7 @@ impl Tcb {
     /// send buffer's `queued` bytes with SYN and FIN. Windows are within their bounds, and at most one
     /// of the timers that send runs.
     pub(super) fn check(&self, queued: u32) {
-        let SendSpace { una, nxt, max, cwnd, ssthresh, wnd, wnd_max, .. } = self.snd;
+        let SendSpace { una, nxt, max, cwnd, ssthresh, wnd, wnd_max, window_max, .. } = self.snd;
         debug_assert!(!nxt.is_before(una), "snd_nxt {nxt:?} is before snd_una {una:?}");
         debug_assert!(!max.is_before(nxt), "snd_max {max:?} is before snd_nxt {nxt:?}");
         debug_assert!(
@@ -203,7 +220,7 @@ impl Tcb {
             "{} of {queued} in flight",
             max.since(una)
         );
-        debug_assert!(cwnd > 0 && cwnd <= WINDOW_MAX, "snd_cwnd {cwnd}");
+        debug_assert!(cwnd > 0 && cwnd <= window_max, "snd_cwnd {cwnd}");
         debug_assert!(ssthresh > 0 && wnd <= wnd_max, "ssthresh {ssthresh}, snd_wnd {wnd}");
         debug_assert!(self.segment_bytes > 0, "segments without data");
         debug_assert!(

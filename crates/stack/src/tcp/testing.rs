@@ -22,7 +22,8 @@ use std::net::Ipv4Addr;
 
 use sockscope_record::{Protocol, tcp_flags};
 
-use super::header::{Header, SIZE_OPTION_BYTES, TCP_HEADER_BYTES, size_option};
+use super::header::{Header, TCP_HEADER_BYTES};
+use super::options::HeaderOptions;
 use super::seq::Seq;
 use crate::calls::{AcceptCall, ConnectCall, SendCall, Step};
 use crate::checksum::{Checksum, checksum};
@@ -428,7 +429,10 @@ impl Script {
             ack: Seq(self.iss[0]) + ack.unwrap_or(0),
             flags: flags_of(words[1], ack.is_some()),
             window: after("win").unwrap_or(4096) as u16,
-            segment_bytes: after("mss").map(|bytes| bytes as u16),
+            options: HeaderOptions {
+                segment_bytes: after("mss").map(|bytes| bytes as u16),
+                window_shift: after("wscale").map(|shift| shift as u8),
+            },
         };
         let data: Vec<u8> = (0..len).map(|at| byte_at(from.max(1) as usize - 1 + at)).collect();
         frame_of(&header, &data, words.contains(&"damaged"))
@@ -496,18 +500,29 @@ fn segment_text(frame: &[u8], own: u32, peers: u32) -> String {
         let _ = write!(text, " ack {}", header.ack.0.wrapping_sub(peers));
     }
     let _ = write!(text, " win {}", header.window);
-    if let Some(bytes) = header.segment_bytes {
-        let _ = write!(text, " <mss {bytes}>");
+    let options = options_text(&header.options);
+    if !options.is_empty() {
+        let _ = write!(text, " <{options}>");
     }
     text
 }
 
+fn options_text(options: &HeaderOptions) -> String {
+    let mut words = Vec::new();
+    if let Some(bytes) = options.segment_bytes {
+        words.push(format!("mss {bytes}"));
+    }
+    if let Some(shift) = options.window_shift {
+        words.push(format!("wscale {shift}"));
+    }
+    words.join(" ")
+}
+
 /// An Ethernet frame from the second host to the first.
 pub(super) fn frame_of(header: &Header, data: &[u8], is_damaged: bool) -> Vec<u8> {
-    let option = header.segment_bytes.map(size_option);
-    let header_bytes = TCP_HEADER_BYTES + option.map_or(0, |_| SIZE_OPTION_BYTES);
-    let mut tcp = header.write(header_bytes).to_vec();
-    tcp.extend(option.iter().flatten());
+    let options = header.options.write();
+    let mut tcp = header.write(TCP_HEADER_BYTES + options.len()).to_vec();
+    tcp.extend(options.as_slice());
     tcp.extend(data);
     let [to, from]: [Ipv4Addr; 2] = ADDRESSES;
     let len = tcp.len() as u16;

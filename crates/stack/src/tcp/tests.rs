@@ -8,6 +8,7 @@ mod hostile;
 mod nagle;
 mod papers;
 mod records;
+mod scaling;
 mod timers;
 mod windows;
 mod wrap;

@@ -2,7 +2,7 @@
 
 use sockscope_stack::tcp::{
     Announced, Complaints, CongestionRules, Duplicates, Estimator, HeaderPlace, InitialWindow,
-    InputRules, KeepAlive, Persist, Quench, RttRules, SegmentRules, ShortSegments,
+    InputRules, KeepAlive, OptionRules, Persist, Quench, RttRules, SegmentRules, ShortSegments,
     TICKS_PER_SECOND, TcpRules, Timing, WindowGrowth, WindowOffer, WindowUpdate,
 };
 
@@ -19,6 +19,7 @@ pub fn tcp(rules: &TcpRules) -> Vec<Row> {
     rows.extend(part("TCP: congestion", congested(congestion)));
     rows.extend(part("TCP: time", times(rtt)));
     rows.extend(part("TCP: segment sizes", sizes(segments)));
+    rows.extend(part("TCP: options", options(rules.options)));
     rows.extend(part("TCP: keep-alive", keeping(keep_alive)));
     rows
 }
@@ -52,6 +53,7 @@ fn output(rules: &TcpRules) -> Rows {
         msl_ticks,
         keep_alive: _,
         complaints: _,
+        options: _,
     } = rules;
     let short = match short_segments {
         ShortSegments::Quarter => {
@@ -92,6 +94,11 @@ fn output(rules: &TcpRules) -> Rows {
         ("Time to live, hops", number(*ttl)),
         ("Maximum segment lifetime, s", seconds(*msl_ticks)),
     ]
+}
+
+fn options(rules: OptionRules) -> Rows {
+    let OptionRules { window_scaling } = rules;
+    vec![("Windows above 65,535 bytes", yes(window_scaling))]
 }
 
 fn arrivals(rules: &InputRules) -> Rows {

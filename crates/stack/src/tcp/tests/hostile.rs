@@ -6,6 +6,7 @@ use sockscope_record::tcp_flags;
 use super::{Script, opened};
 use crate::personality::Personality;
 use crate::socket::SocketId;
+use crate::tcp::HeaderOptions;
 use crate::tcp::header::Header;
 use crate::tcp::seq::Seq;
 use crate::tcp::testing::frame_of;
@@ -107,7 +108,7 @@ fn perform(script: &mut Script, act: &Act, is_open: &mut bool) {
                 ack: Seq(ours.0.wrapping_add_signed(*ack)),
                 flags: *flags,
                 window: *window,
-                segment_bytes: *size,
+                options: HeaderOptions { segment_bytes: *size, ..HeaderOptions::default() },
             };
             let bytes = frame_of(&header, &vec![7; *len], false);
             script.pair.wire.push_front(Flight { to: 0, bytes, mark: None });

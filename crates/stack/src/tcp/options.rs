@@ -1,0 +1,156 @@
+//! TCP options (RFC 9293 §3.1): those of one header, and those that a system knows.
+//!
+//! All of these systems announce a segment size. The others are younger: they were proposed for paths on which a
+//! window of 65,535 bytes is short (RFC 1072, RFC 1185), and no system of this crate had them.
+
+use etherparse::{TcpHeaderSlice, TcpOptionElement};
+use sockscope_record::tcp_flags;
+
+/// Largest shift of a window (RFC 1323 §2.3): with it a window has 30 bits, and numbers stay comparable.
+pub(super) const SHIFT_MAX: u8 = 14;
+
+/// Options that a system offers and understands, apart from the segment size.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct OptionRules {
+    /// Windows above 65,535 bytes (RFC 1323 §2).
+    pub window_scaling: bool,
+}
+
+/// The options of one header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct HeaderOptions {
+    /// The maximum segment size announced, in data bytes; in a SYN alone.
+    pub segment_bytes: Option<u16>,
+    /// The shift of the sender's later windows, in bits; in a SYN alone.
+    pub window_shift: Option<u8>,
+}
+
+/// Options as a header has them, padded to whole words.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct OptionBytes {
+    bytes: [u8; OPTIONS_BYTES_MAX],
+    len: u8,
+}
+
+/// A header has at most 15 words, 5 of them without options.
+const OPTIONS_BYTES_MAX: usize = 40;
+
+const NO_OPERATION: u8 = 1;
+const SEGMENT_SIZE: u8 = 2;
+const WINDOW_SCALE: u8 = 3;
+
+impl OptionBytes {
+    pub(super) const NONE: Self = Self { bytes: [0; OPTIONS_BYTES_MAX], len: 0 };
+
+    /// Options of whole words: the caller pads in front, as RFC 1323 Appendix A advises.
+    fn push(&mut self, words: &[u8]) {
+        let from = self.len();
+        self.bytes[from..from + words.len()].copy_from_slice(words);
+        self.len += words.len() as u8;
+    }
+
+    pub(super) fn len(&self) -> usize {
+        usize::from(self.len)
+    }
+
+    pub(super) fn as_slice(&self) -> &[u8] {
+        &self.bytes[..self.len()]
+    }
+}
+
+impl HeaderOptions {
+    /// The options of a header that has some; `None` if it is longer than `bytes`. Options that make no sense end
+    /// the options.
+    pub(super) fn read(bytes: &[u8]) -> Option<Self> {
+        let slice = TcpHeaderSlice::from_slice(bytes).ok()?;
+        let mut options = Self::default();
+        for option in slice.options_iterator().map_while(Result::ok) {
+            options.take(&option);
+        }
+        // Sizes and shifts are believed in a SYN alone (RFC 9293 §3.1, RFC 1323 §2.2).
+        if slice.slice()[13] & tcp_flags::SYN == 0 {
+            options = Self { segment_bytes: None, window_shift: None };
+        }
+        Some(options)
+    }
+
+    /// The first option of a kind counts.
+    fn take(&mut self, option: &TcpOptionElement) {
+        match option {
+            TcpOptionElement::MaximumSegmentSize(bytes) => {
+                self.segment_bytes = self.segment_bytes.or(Some(*bytes));
+            }
+            TcpOptionElement::WindowScale(shift) => {
+                self.window_shift = self.window_shift.or(Some((*shift).min(SHIFT_MAX)));
+            }
+            _ => {}
+        }
+    }
+
+    pub(super) fn write(&self) -> OptionBytes {
+        let mut bytes = OptionBytes::NONE;
+        if let Some(size) = self.segment_bytes {
+            let [high, low] = size.to_be_bytes();
+            bytes.push(&[SEGMENT_SIZE, 4, high, low]);
+        }
+        if let Some(shift) = self.window_shift {
+            bytes.push(&[NO_OPERATION, WINDOW_SCALE, 3, shift]);
+        }
+        bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::tcp::TCP_HEADER_BYTES;
+
+    /// A header of these flags with these options.
+    fn header(flags: u8, options: &[u8]) -> Vec<u8> {
+        let mut bytes = vec![0; TCP_HEADER_BYTES];
+        bytes[12] = (((TCP_HEADER_BYTES + options.len()) / 4) << 4) as u8;
+        bytes[13] = flags;
+        bytes.extend(options);
+        bytes
+    }
+
+    fn read(flags: u8, options: &[u8]) -> HeaderOptions {
+        HeaderOptions::read(&header(flags, options)).expect("a header")
+    }
+
+    #[test]
+    fn a_shift_above_14_counts_as_14_and_only_in_a_syn() {
+        let shift = |flags, shift| read(flags, &[1, 3, 3, shift]).window_shift;
+        assert_eq!(shift(tcp_flags::SYN, 0), Some(0));
+        assert_eq!(shift(tcp_flags::SYN, 14), Some(14));
+        assert_eq!(shift(tcp_flags::SYN, 15), Some(14));
+        assert_eq!(shift(tcp_flags::ACK, 3), None);
+    }
+
+    #[test]
+    fn options_are_words_of_the_standards() {
+        let options = HeaderOptions { segment_bytes: Some(1460), window_shift: Some(3) };
+        assert_eq!(options.write().as_slice(), [2, 4, 0x05, 0xb4, 1, 3, 3, 3]);
+        assert_eq!(HeaderOptions::default().write().len(), 0);
+    }
+
+    proptest! {
+        #[test]
+        fn options_that_are_written_are_read_again(
+            segment_bytes: Option<u16>,
+            window_shift in prop::option::of(0..=SHIFT_MAX),
+        ) {
+            let options = HeaderOptions { segment_bytes, window_shift };
+            prop_assert_eq!(read(tcp_flags::SYN, options.write().as_slice()), options);
+        }
+
+        #[test]
+        fn any_options_are_read(options in prop::collection::vec(any::<u8>(), 0..10), flags: u8) {
+            let words: Vec<u8> = options.iter().flat_map(|byte| [*byte, 3, 1, byte >> 2]).collect();
+            let read = read(flags, &words);
+            prop_assert!(read.window_shift.is_none_or(|shift| shift <= SHIFT_MAX));
+        }
+    }
+}
