@@ -220,6 +220,7 @@ const SUNOS_41: Personality =
     Personality { name: "sunos-4.1", ip: TAHOE.ip, tcp: TcpRules::SUNOS_41, ..SUNOS_403 };
 
 const WINDOW_SCALING: &str = "window_scaling";
+const TIMESTAMPS: &str = "timestamps";
 
 /// Largest data limit of a buffer where windows are scaled: the largest window.
 const SCALED_BUFFER_BYTES_MAX: u32 = 65_535 << 14;
@@ -229,7 +230,7 @@ impl Personality {
     pub const ALL: [Self; 7] = [RELEASED_42, MEASURED_42, BSD_43, TAHOE, RENO, SUNOS_403, SUNOS_41];
 
     /// Options that any personality can have, by the words that name them.
-    pub const OPTIONS: [&str; 1] = [WINDOW_SCALING];
+    pub const OPTIONS: [&str; 2] = [WINDOW_SCALING, TIMESTAMPS];
 
     /// The personality of this name. A name as `reno+window_scaling` adds options to one of [`Self::ALL`]; its
     /// [`name`](Self::name) stays.
@@ -254,6 +255,7 @@ impl Personality {
                 buffers.hiwat_max = buffers.hiwat_max.map(|_| SCALED_BUFFER_BYTES_MAX);
                 &mut options.window_scaling
             }
+            TIMESTAMPS => &mut options.timestamps,
             _ => return None,
         };
         (!std::mem::replace(is_on, true)).then_some(())

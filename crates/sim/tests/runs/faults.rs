@@ -60,6 +60,14 @@ fn a_hundred_seeds_of_faults_lose_nothing_in_silence() {
 }
 
 #[test]
+fn with_all_options_nothing_is_lost_in_silence_either() {
+    for seed in 0..42 {
+        let base = &Personality::ALL[(seed % 7) as usize];
+        transfer(&format!("{}+{}", base.name, Personality::OPTIONS.join("+")), seed);
+    }
+}
+
+#[test]
 fn slow_a_thousand_seeds_of_faults_lose_nothing_in_silence() {
     transfers(100..1000);
 }

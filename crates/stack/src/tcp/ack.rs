@@ -133,7 +133,8 @@ impl Stack {
         tcb.deflate(rules.duplicates);
         arrival.needs_output |= ack == tcb.snd.max;
         let acked = ack.since(tcb.snd.una).max(0) as u32;
-        let data = self.drop_acknowledged(id, ack, meter);
+        let echoed = self.echoed_ticks(id, arrival);
+        let data = self.drop_acknowledged(id, ack, echoed, meter);
         let tcb = self.tcb_mut(id);
         tcb.grow_window(rules.growth);
         // The window ends where it did, until this segment's own window is read.
@@ -143,11 +144,17 @@ impl Stack {
     }
 
     /// Data up to `ack` leave the send buffer, the timer is set anew, a sleeping writer wakes.
-    /// Returns the number of these bytes.
-    pub(super) fn drop_acknowledged(&mut self, id: SocketId, ack: Seq, meter: &mut Meter) -> u32 {
+    /// Returns the number of these bytes. `echoed` is the round-trip time that a timestamp shows, in ticks.
+    pub(super) fn drop_acknowledged(
+        &mut self,
+        id: SocketId,
+        ack: Seq,
+        echoed: Option<u32>,
+        meter: &mut Meter,
+    ) -> u32 {
         let socket = &mut self.sockets[id];
         let Some(tcb) = socket.tcb.as_mut() else { return 0 };
-        tcb.rtt.acknowledged(ack);
+        tcb.rtt.acknowledged(ack, echoed);
         if ack == tcb.snd.max {
             tcb.timers.stop(Timer::Retransmit);
         } else if !tcb.timers.runs(Timer::Persist) {

@@ -224,12 +224,15 @@ impl Stack {
             arrival.window = u32::from(arrival.header.window) << tcb.snd.shift;
         }
         self.note_peer_alive(id, arrival);
+        self.refuse_old_duplicate(id, arrival)?;
         if self.personality.tcp.input.predicts && self.is_predicted(id, arrival) {
             self.take_predicted(id, arrival, meter);
             return Ok(());
         }
         self.set_receive_window(id);
+        let first = arrival.header.seq;
         self.trim(id, arrival, meter)?;
+        self.take_timestamp(id, first, &arrival.header.options);
         self.obey_reset(id, arrival, meter)?;
         if !self.tcb(id).snd.is_syn_acked {
             self.complete_handshake(id, arrival, meter)?;
@@ -387,11 +390,13 @@ impl Stack {
     /// An acknowledgment of data and nothing else, or the next data and nothing else. The latter
     /// calls no output: reading or the fast timer acknowledge it.
     fn take_predicted(&mut self, id: SocketId, arrival: &mut Arrival, meter: &mut Meter) {
+        self.take_timestamp(id, arrival.header.seq, &arrival.header.options);
         if arrival.len > 0 {
             self.append_in_order(id, arrival, meter);
             return;
         }
-        self.drop_acknowledged(id, arrival.header.ack, meter);
+        let echoed = self.echoed_ticks(id, arrival);
+        self.drop_acknowledged(id, arrival.header.ack, echoed, meter);
         if self.sockets[id].snd.cc() > 0 {
             let _ = self.tcp_output(id, Caller::Input, meter);
         }

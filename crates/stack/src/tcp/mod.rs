@@ -17,6 +17,7 @@ mod input;
 mod observe;
 mod options;
 mod output;
+mod peer_stamps;
 mod reassembly;
 mod respond;
 mod rtt;
@@ -33,6 +34,7 @@ mod testing;
 mod tests;
 mod timer;
 mod timers;
+mod timestamps;
 mod trim;
 mod usrreq;
 
@@ -40,7 +42,7 @@ use crate::socket::{Socket, SocketId};
 use crate::stack::Stack;
 
 pub use header::{Header, TCP_HEADER_BYTES};
-pub use options::{HeaderOptions, OptionRules};
+pub use options::{HeaderOptions, OptionRules, Timestamps};
 pub use reassembly::SEGMENTS_MAX;
 pub use rtt::Rtt;
 pub use rules::{

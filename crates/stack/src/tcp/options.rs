@@ -14,6 +14,8 @@ pub(super) const SHIFT_MAX: u8 = 14;
 pub struct OptionRules {
     /// Windows above 65,535 bytes (RFC 1323 §2).
     pub window_scaling: bool,
+    /// A time in each segment, which its acknowledgment echoes (RFC 1323 §3, §4).
+    pub timestamps: bool,
 }
 
 /// The options of one header.
@@ -23,6 +25,17 @@ pub struct HeaderOptions {
     pub segment_bytes: Option<u16>,
     /// The shift of the sender's later windows, in bits; in a SYN alone.
     pub window_shift: Option<u8>,
+    /// The sender's clock, and the echo of the receiver's.
+    pub timestamps: Option<Timestamps>,
+}
+
+/// The clock of the sender in ticks of its own, and the last value of the receiver's (RFC 1323 §3.2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Timestamps {
+    /// The sender's clock.
+    pub value: u32,
+    /// The receiver's clock; means something with the ACK flag.
+    pub echo: u32,
 }
 
 /// Options as a header has them, padded to whole words.
@@ -38,6 +51,10 @@ const OPTIONS_BYTES_MAX: usize = 40;
 const NO_OPERATION: u8 = 1;
 const SEGMENT_SIZE: u8 = 2;
 const WINDOW_SCALE: u8 = 3;
+const TIMESTAMPS: u8 = 8;
+
+/// Bytes of a header that timestamps use, with their padding.
+pub(super) const TIMESTAMPS_BYTES: u32 = 12;
 
 impl OptionBytes {
     pub(super) const NONE: Self = Self { bytes: [0; OPTIONS_BYTES_MAX], len: 0 };
@@ -69,7 +86,7 @@ impl HeaderOptions {
         }
         // Sizes and shifts are believed in a SYN alone (RFC 9293 §3.1, RFC 1323 §2.2).
         if slice.slice()[13] & tcp_flags::SYN == 0 {
-            options = Self { segment_bytes: None, window_shift: None };
+            (options.segment_bytes, options.window_shift) = (None, None);
         }
         Some(options)
     }
@@ -83,6 +100,10 @@ impl HeaderOptions {
             TcpOptionElement::WindowScale(shift) => {
                 self.window_shift = self.window_shift.or(Some((*shift).min(SHIFT_MAX)));
             }
+            TcpOptionElement::Timestamp(value, echo) => {
+                let (value, echo) = (*value, *echo);
+                self.timestamps = self.timestamps.or(Some(Timestamps { value, echo }));
+            }
             _ => {}
         }
     }
@@ -95,6 +116,11 @@ impl HeaderOptions {
         }
         if let Some(shift) = self.window_shift {
             bytes.push(&[NO_OPERATION, WINDOW_SCALE, 3, shift]);
+        }
+        if let Some(Timestamps { value, echo }) = self.timestamps {
+            bytes.push(&[NO_OPERATION, NO_OPERATION, TIMESTAMPS, 10]);
+            bytes.push(&value.to_be_bytes());
+            bytes.push(&echo.to_be_bytes());
         }
         bytes
     }
@@ -131,8 +157,11 @@ mod tests {
 
     #[test]
     fn options_are_words_of_the_standards() {
-        let options = HeaderOptions { segment_bytes: Some(1460), window_shift: Some(3) };
-        assert_eq!(options.write().as_slice(), [2, 4, 0x05, 0xb4, 1, 3, 3, 3]);
+        let timestamps = Some(Timestamps { value: 0x0102_0304, echo: 0x0506_0708 });
+        let options =
+            HeaderOptions { segment_bytes: Some(1460), window_shift: Some(3), timestamps };
+        let words = [[2, 4, 0x05, 0xb4], [1, 3, 3, 3], [1, 1, 8, 10], [1, 2, 3, 4], [5, 6, 7, 8]];
+        assert_eq!(options.write().as_slice(), words.as_flattened());
         assert_eq!(HeaderOptions::default().write().len(), 0);
     }
 
@@ -141,8 +170,10 @@ mod tests {
         fn options_that_are_written_are_read_again(
             segment_bytes: Option<u16>,
             window_shift in prop::option::of(0..=SHIFT_MAX),
+            times: Option<(u32, u32)>,
         ) {
-            let options = HeaderOptions { segment_bytes, window_shift };
+            let timestamps = times.map(|(value, echo)| Timestamps { value, echo });
+            let options = HeaderOptions { segment_bytes, window_shift, timestamps };
             prop_assert_eq!(read(tcp_flags::SYN, options.write().as_slice()), options);
         }
 

@@ -30,6 +30,7 @@ struct Response {
     window: u32,
     /// The bits that the header leaves out of the window.
     window_shift: u8,
+    options: HeaderOptions,
     /// Bytes of no meaning behind the header: none or one.
     garbage_bytes: usize,
 }
@@ -48,9 +49,17 @@ impl Stack {
         } else {
             (Seq(0), header.seq + *len + syn, tcp_flags::RST | tcp_flags::ACK)
         };
-        let (window, window_shift, garbage_bytes) = (0, 0, 0);
-        let response =
-            Response { local, foreign, seq, ack, flags, window, window_shift, garbage_bytes };
+        let response = Response {
+            local,
+            foreign,
+            seq,
+            ack,
+            flags,
+            window: 0,
+            window_shift: 0,
+            options: HeaderOptions::default(),
+            garbage_bytes: 0,
+        };
         self.tcp_respond(None, &response, meter);
     }
 
@@ -58,6 +67,8 @@ impl Stack {
     pub(super) fn tcp_acknowledge(&mut self, id: SocketId, meter: &mut Meter) {
         let tcb = self.tcb(id);
         let response = self.response(id, tcb.snd.nxt, tcb.rcv.nxt, 0);
+        let tcb = self.tcb_mut(id);
+        tcb.stamps.last_ack = tcb.rcv.nxt;
         self.tcp_respond(Some(id), &response, meter);
     }
 
@@ -78,18 +89,22 @@ impl Stack {
         let window = socket.rcv.space().clamp(0, i64::from(rcv.window_max())) as u32;
         let window = window >> window_shift << window_shift;
         let (local, foreign) = (socket.local, socket.foreign);
-        Response { local, foreign, seq, ack, flags, window, window_shift, garbage_bytes }
+        let options = HeaderOptions { timestamps: self.timestamps(id), ..HeaderOptions::default() };
+        Response { local, foreign, seq, ack, flags, window, window_shift, options, garbage_bytes }
     }
 
     /// `tcp_respond`. Without an mbuf or room nothing is sent: the peer will ask again.
     fn tcp_respond(&mut self, id: Option<SocketId>, response: &Response, meter: &mut Meter) {
         meter.call(Routine::TcpRespond, Work::NONE);
         let Some(first) = self.pool.new_header(meter) else { return };
-        let len = HEADERS_BYTES + response.garbage_bytes;
+        let options = response.options.write();
+        let len = HEADERS_BYTES + options.len() + response.garbage_bytes;
         // At the end of the mbuf, so that link headers find room before it.
         let place = self.pool.trailing_room(first).saturating_sub(len);
         self.pool.set_range(first, place, len);
         self.pool.data_mut(first).fill(0);
+        self.pool.data_mut(first)[HEADERS_BYTES..][..options.len()]
+            .copy_from_slice(options.as_slice());
         let mut chain = Chain::new();
         self.pool.push_back(&mut chain, first);
         let header = Header {
@@ -99,9 +114,9 @@ impl Stack {
             ack: response.ack,
             flags: response.flags,
             window: (response.window >> response.window_shift) as u16,
-            options: HeaderOptions::default(),
+            options: response.options,
         };
-        let words = header.words(super::TCP_HEADER_BYTES);
+        let words = header.words(super::TCP_HEADER_BYTES + options.len());
         let ends = (response.local, response.foreign);
         finish_header(words, &chain, first, ends, &mut self.pool, meter);
         let is_ack = response.flags & tcp_flags::RST == 0;

@@ -96,14 +96,14 @@ impl Rtt {
         self.ticks = 0;
     }
 
-    /// An acknowledgment up to `ack` arrived; whether it gave a sample.
-    pub fn acknowledged(&mut self, ack: Seq) -> bool {
-        let is_sample = self.ticks > 0 && ack.is_after(self.timed);
-        if is_sample {
-            self.sample(self.ticks);
-            self.ticks = 0;
-        }
-        is_sample
+    /// An acknowledgment up to `ack` arrived; whether it gave a sample. The echo of a timestamp, `echoed` ticks old, is
+    /// always one: it shows which of several copies is acknowledged, so that Karn's rule has nothing to exclude.
+    pub fn acknowledged(&mut self, ack: Seq, echoed: Option<u32>) -> bool {
+        let timed = (self.ticks > 0 && ack.is_after(self.timed)).then_some(self.ticks);
+        let Some(ticks) = echoed.or(timed) else { return false };
+        self.sample(ticks);
+        self.ticks = 0;
+        true
     }
 
     /// Takes in one measured time, in ticks from 1 on.
@@ -327,7 +327,7 @@ mod tests {
             rtt.sent(first);
             rtt.tick();
             act(&mut rtt);
-            rtt.acknowledged(second)
+            rtt.acknowledged(second, None)
         };
         let nothing = |_: &mut Rtt| {};
         let timeout = |rtt: &mut Rtt| assert!(rtt.timed_out());

@@ -11,6 +11,7 @@ impl Stack {
     /// accepts those offered.
     pub(super) fn syn_options(&mut self, id: SocketId, meter: &mut Meter) -> HeaderOptions {
         let segment_bytes = self.announced_bytes(id, meter);
+        let timestamps = self.syn_timestamps(id);
         let scales = self.personality.tcp.options.window_scaling;
         let shift = shift_for(self.sockets[id].rcv.hiwat());
         let tcb = self.tcb_mut(id);
@@ -18,11 +19,23 @@ impl Stack {
             // A SYN that is sent again says the same.
             tcb.rcv.shift_announced.get_or_insert(shift);
         }
-        HeaderOptions { segment_bytes, window_shift: tcb.rcv.shift_announced }
+        HeaderOptions { segment_bytes, window_shift: tcb.rcv.shift_announced, timestamps }
+    }
+
+    /// The peer's SYN: what both ends know is in force from now on.
+    pub(super) fn take_syn_options(
+        &mut self,
+        id: SocketId,
+        options: &HeaderOptions,
+        meter: &mut Meter,
+    ) {
+        self.timestamps_announced(id, options);
+        self.shift_announced(id, options.window_shift);
+        self.size_announced(id, options.segment_bytes, meter);
     }
 
     /// The peer's SYN announced this shift of its windows, or none: then neither end shifts.
-    pub(super) fn shift_announced(&mut self, id: SocketId, of_peer: Option<u8>) {
+    fn shift_announced(&mut self, id: SocketId, of_peer: Option<u8>) {
         let scales = self.personality.tcp.options.window_scaling;
         let shift = shift_for(self.sockets[id].rcv.hiwat());
         let tcb = self.tcb_mut(id);

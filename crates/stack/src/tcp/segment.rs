@@ -70,7 +70,11 @@ impl Stack {
         meter: &mut Meter,
     ) -> Result<bool, SocketError> {
         let has_syn = candidate.flags & tcp_flags::SYN != 0;
-        let offered = if has_syn { self.syn_options(id, meter) } else { HeaderOptions::default() };
+        let offered = if has_syn {
+            self.syn_options(id, meter)
+        } else {
+            self.segment_options(id, &candidate)
+        };
         let rules = &self.personality.tcp;
         let Socket { tcb: Some(tcb), snd, rcv, options, local, foreign, log, .. } =
             &mut self.sockets[id]
@@ -106,6 +110,13 @@ impl Stack {
             tcb.persist_if_stuck(rules.persist, snd.cc());
         }
         Ok(has_more)
+    }
+
+    /// The options of a segment without a SYN. A reset has none (RFC 1323 §4.2).
+    fn segment_options(&self, id: SocketId, candidate: &Candidate) -> HeaderOptions {
+        let is_reset = candidate.flags & tcp_flags::RST != 0;
+        let timestamps = if is_reset { None } else { self.timestamps(id) };
+        HeaderOptions { timestamps, ..HeaderOptions::default() }
     }
 
     /// The interface queue was full. Older systems count that as sent and let the timer find out;
@@ -145,9 +156,13 @@ impl Outgoing {
         pool: &mut Pool,
         meter: &mut Meter,
     ) -> Option<Chain> {
-        let is_small = self.len <= rules.small_copy_bytes;
+        let options = self.options.write();
+        // A SYN's options have an mbuf of their own; the others, and short data, go behind the header.
+        let has_syn = self.flags & tcp_flags::SYN != 0;
+        let behind = if has_syn { 0 } else { options.len() };
+        let is_small = self.len as usize + behind <= rules.small_copy_bytes as usize;
         let inside = if is_small { self.len } else { 0 };
-        let len = HEADERS_BYTES + inside as usize;
+        let len = HEADERS_BYTES + behind + inside as usize;
         let last = usize::from(pool.geometry().header_bytes).saturating_sub(len);
         let place = match rules.header {
             HeaderPlace::End => last,
@@ -156,14 +171,16 @@ impl Outgoing {
         let mut chain = Chain::new();
         let first = pool.new_header_at(place, len, meter)?;
         pool.push_back(&mut chain, first);
-        let options = self.options.write();
-        if options.len() > 0 && !append_options(&options, &mut chain, pool, meter) {
+        if behind > 0 {
+            pool.data_mut(first)[HEADERS_BYTES..HEADERS_BYTES + behind]
+                .copy_from_slice(options.as_slice());
+        } else if options.len() > 0 && !append_options(&options, &mut chain, pool, meter) {
             pool.free_chain(chain, meter);
             return None;
         }
         let offset = self.offset as usize;
         if inside > 0 {
-            copy_inside(snd.chain(), offset, first, pool, meter);
+            copy_inside(snd.chain(), offset, (first, HEADERS_BYTES + behind), pool, meter);
         } else if self.len > 0 {
             let Some(data) = snd.copy(offset, self.len as usize, pool, meter) else {
                 pool.free_chain(chain, meter);
@@ -209,11 +226,17 @@ fn append_options(
 }
 
 /// Short data go behind the header, into the same mbuf (`m_copydata`).
-fn copy_inside(data: &Chain, offset: usize, first: MbufId, pool: &mut Pool, meter: &mut Meter) {
+fn copy_inside(
+    data: &Chain,
+    offset: usize,
+    (first, place): (MbufId, usize),
+    pool: &mut Pool,
+    meter: &mut Meter,
+) {
     let mut bytes = [0; 64];
-    let len = pool.len(first) - HEADERS_BYTES;
+    let len = pool.len(first) - place;
     pool.m_copydata(data, offset, &mut bytes[..len], meter);
-    pool.data_mut(first)[HEADERS_BYTES..].copy_from_slice(&bytes[..len]);
+    pool.data_mut(first)[place..].copy_from_slice(&bytes[..len]);
 }
 
 /// Puts a header into its place. The checksum that is filled in covers it, its option and the data
@@ -324,6 +347,7 @@ impl Tcb {
         if outgoing.window > 0 {
             self.rcv.adv = self.rcv.adv.later(self.rcv.nxt + outgoing.window);
         }
+        self.stamps.last_ack = self.rcv.nxt;
         self.must_ack = false;
         self.owes_ack = false;
     }

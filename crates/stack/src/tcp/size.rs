@@ -69,6 +69,8 @@ impl Stack {
         let rules = self.personality.tcp.segments;
         let bytes = announced.map_or(rules.default_bytes, u32::from).max(SEGMENT_BYTES_MIN);
         let tcb = self.tcb_mut(id);
+        // Sizes are announced without regard to options (RFC 6691 §2).
+        let bytes = bytes.saturating_sub(tcb.stamps.bytes()).max(SEGMENT_BYTES_MIN);
         tcb.segment_bytes = bytes;
         tcb.is_size_announced = announced.is_some();
         if rules.rounds_buffers && announced.is_some() {
@@ -86,7 +88,8 @@ impl Stack {
         };
         let is_local = self.is_local(self.sockets[id].foreign.0);
         let tcb = self.tcb_mut(id);
-        tcb.segment_bytes = tcb.segment_bytes.min(own).max(SEGMENT_BYTES_MIN);
+        let own_data = own.saturating_sub(tcb.stamps.bytes());
+        tcb.segment_bytes = tcb.segment_bytes.min(own_data).max(SEGMENT_BYTES_MIN);
         let starts_slow = match rules.congestion.initial {
             InitialWindow::Unlimited | InitialWindow::SendBuffer => false,
             InitialWindow::SendBufferIfLocal => !is_local,

@@ -36,8 +36,7 @@ impl Stack {
         }
         self.tcp.last = Some(id);
         self.sockets[id].adopt_flow(arrival.flow);
-        self.size_announced(id, arrival.header.options.segment_bytes, meter);
-        self.shift_announced(id, arrival.header.options.window_shift);
+        self.take_syn_options(id, &arrival.header.options, meter);
         let iss = self.tcp.next_iss();
         let handshake_ticks = self.personality.tcp.keep_alive.handshake_ticks;
         let tcb = self.tcb_mut(id);
@@ -71,8 +70,7 @@ impl Stack {
         if !arrival.has(tcp_flags::SYN) {
             return Err(Stop::Drop);
         }
-        self.size_announced(id, arrival.header.options.segment_bytes, meter);
-        self.shift_announced(id, arrival.header.options.window_shift);
+        self.take_syn_options(id, &arrival.header.options, meter);
         if has_ack {
             self.syn_acknowledged(id, arrival);
         }
@@ -95,6 +93,7 @@ impl Stack {
     pub(super) fn syn_acknowledged(&mut self, id: SocketId, arrival: &Arrival) {
         let samples_syn = self.personality.tcp.input.answers_by_output;
         let keep_ticks = self.personality.tcp.keep_alive.idle_ticks;
+        let echoed = self.echoed_ticks(id, arrival);
         let tcb = self.tcb_mut(id);
         tcb.snd.is_syn_acked = true;
         tcb.snd.una = tcb.snd.iss + 1;
@@ -105,7 +104,7 @@ impl Stack {
         tcb.timers.start(Timer::Keep, keep_ticks);
         tcb.repair = None;
         if samples_syn {
-            tcb.rtt.acknowledged(arrival.header.ack);
+            tcb.rtt.acknowledged(arrival.header.ack, echoed);
         }
     }
 

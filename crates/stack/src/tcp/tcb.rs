@@ -1,6 +1,7 @@
 //! The state of a connection (`struct tcpcb`), and TCP's state for the whole host.
 
 use super::options::SHIFT_MAX;
+use super::peer_stamps::PeerStamps;
 use super::reassembly::Reassembly;
 use super::rtt::Rtt;
 use super::rules::{InitialWindow, TcpRules};
@@ -65,6 +66,7 @@ pub struct Tcb {
     pub(super) is_size_announced: bool,
     pub(super) timers: Timers,
     pub(super) rtt: Rtt,
+    pub(super) stamps: PeerStamps,
     /// Slow ticks since a segment arrived (`t_idle`).
     pub(super) idle_ticks: u32,
     /// Duplicate acknowledgments in a row (`t_dupacks`).
@@ -176,6 +178,7 @@ impl Tcb {
             is_size_announced: false,
             timers: Timers::default(),
             rtt: Rtt::new(&rules.rtt),
+            stamps: PeerStamps::default(),
             idle_ticks: 0,
             duplicates: 0,
             repair: None,
@@ -244,6 +247,7 @@ impl Tcb {
         self.rcv.nxt = irs + 1;
         self.rcv.adv = irs + 1;
         self.rcv.bytes = 0;
+        self.stamps.last_ack = irs + 1;
     }
 }
 
@@ -254,6 +258,8 @@ pub struct TcpState {
     pub(super) iss: Seq,
     /// The connection that the last segment was for (4.3BSD-Reno).
     pub(super) last: Option<SocketId>,
+    /// The clock of timestamps, in slow ticks (`tcp_now`).
+    pub(super) now: u32,
     pub(super) counts: TcpCounts,
 }
 
@@ -282,6 +288,8 @@ pub struct TcpCounts {
     pub out_of_order: u64,
     /// Segments or parts of them that were received before, or were beyond the window.
     pub outside_window: u64,
+    /// Segments refused because their timestamp is older than one received.
+    pub old_duplicates: u64,
     /// Segments that header prediction took.
     pub predicted: u64,
     /// Retransmission timers that ran out.
@@ -296,7 +304,7 @@ pub struct TcpCounts {
 
 impl TcpState {
     pub(crate) fn new(initial_sequence: u32) -> Self {
-        Self { iss: Seq(initial_sequence), last: None, counts: TcpCounts::default() }
+        Self { iss: Seq(initial_sequence), last: None, now: 1, counts: TcpCounts::default() }
     }
 
     /// The initial sequence number of a connection that begins now.

@@ -15,7 +15,7 @@
 //! two hosts, `c` and `s` before a line say which. Words: `socket`, `connect`, `listen`, `accept`, `write N`,
 //! `read N`, `close`, `shutdown`, `nodelay`, `keepalive`, `quench`, `buffers N` (both limits), `rcvbuf N`,
 //! `hold` (frames wait), `lose` (the oldest one held), `pass` (it arrives), `release` (all do), `error`,
-//! `state`, `cwnd`, `ssthresh`, `tick N` (that many slow ticks). A call that sleeps goes on by itself.
+//! `state`, `cwnd`, `ssthresh`, `rtt_ms`, `timeout` (ticks), `tick N` (that many slow ticks). A call that sleeps goes on by itself.
 
 use std::fmt::Write as _;
 use std::net::Ipv4Addr;
@@ -23,7 +23,7 @@ use std::net::Ipv4Addr;
 use sockscope_record::{Protocol, tcp_flags};
 
 use super::header::{Header, TCP_HEADER_BYTES};
-use super::options::HeaderOptions;
+use super::options::{HeaderOptions, Timestamps};
 use super::seq::Seq;
 use crate::calls::{AcceptCall, ConnectCall, SendCall, Step};
 use crate::checksum::{Checksum, checksum};
@@ -252,6 +252,10 @@ impl Script {
             }
             "state" => return self.block(host, |tcb| format!("{:?}", tcb.state())),
             "cwnd" => return self.block(host, |tcb| tcb.congestion().0.to_string()),
+            "rtt_ms" => {
+                return self.block(host, |tcb| (tcb.rtt().smoothed_us() / 1000).to_string());
+            }
+            "timeout" => return self.block(host, |tcb| tcb.rtt().timeout_ticks().to_string()),
             "ssthresh" => return self.block(host, |tcb| tcb.congestion().1.to_string()),
             _ => panic!("what is {word}?"),
         };
@@ -432,6 +436,7 @@ impl Script {
             options: HeaderOptions {
                 segment_bytes: after("mss").map(|bytes| bytes as u16),
                 window_shift: after("wscale").map(|shift| shift as u8),
+                timestamps: timestamps_of(words),
             },
         };
         let data: Vec<u8> = (0..len).map(|at| byte_at(from.max(1) as usize - 1 + at)).collect();
@@ -515,7 +520,17 @@ fn options_text(options: &HeaderOptions) -> String {
     if let Some(shift) = options.window_shift {
         words.push(format!("wscale {shift}"));
     }
+    if let Some(Timestamps { value, echo }) = options.timestamps {
+        words.push(format!("ts {value} {echo}"));
+    }
     words.join(" ")
+}
+
+/// The timestamps in the words of a segment, as `<ts 7 1>`.
+fn timestamps_of(words: &[&str]) -> Option<Timestamps> {
+    let at = words.iter().position(|word| word.trim_start_matches('<') == "ts")?;
+    let number = |at: usize| words[at].trim_end_matches('>').parse().expect("a number");
+    Some(Timestamps { value: number(at + 1), echo: number(at + 2) })
 }
 
 /// An Ethernet frame from the second host to the first.

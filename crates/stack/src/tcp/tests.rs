@@ -10,6 +10,7 @@ mod papers;
 mod records;
 mod scaling;
 mod timers;
+mod timestamps;
 mod windows;
 mod wrap;
 

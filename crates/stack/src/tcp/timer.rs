@@ -37,6 +37,7 @@ impl Stack {
             }
         }
         self.tcp.iss += SEQUENCE_STEP / TICKS_PER_SECOND;
+        self.tcp.now = self.tcp.now.wrapping_add(1);
     }
 
     fn tick(&mut self, id: SocketId, meter: &mut Meter) {

@@ -97,8 +97,8 @@ fn output(rules: &TcpRules) -> Rows {
 }
 
 fn options(rules: OptionRules) -> Rows {
-    let OptionRules { window_scaling } = rules;
-    vec![("Windows above 65,535 bytes", yes(window_scaling))]
+    let OptionRules { window_scaling, timestamps } = rules;
+    vec![("Windows above 65,535 bytes", yes(window_scaling)), ("Timestamps", yes(timestamps))]
 }
 
 fn arrivals(rules: &InputRules) -> Rows {

@@ -6,11 +6,11 @@ use sockscope_record::tcp_flags;
 use super::{Script, opened};
 use crate::personality::Personality;
 use crate::socket::SocketId;
-use crate::tcp::HeaderOptions;
 use crate::tcp::header::Header;
 use crate::tcp::seq::Seq;
 use crate::tcp::testing::frame_of;
 use crate::tcp::timers::Timer;
+use crate::tcp::{HeaderOptions, Timestamps};
 use crate::testing::Flight;
 
 #[test]
@@ -60,7 +60,16 @@ fn a_tiny_segment_size_is_not_obeyed() {
 /// One segment of a peer that rolls dice.
 #[derive(Debug, Clone)]
 enum Act {
-    Segment { seq: i32, ack: i32, flags: u8, window: u16, len: usize, size: Option<u16> },
+    Segment {
+        seq: i32,
+        ack: i32,
+        flags: u8,
+        window: u16,
+        len: usize,
+        size: Option<u16>,
+        /// Timestamps: the peer's clock, and an echo.
+        stamp: Option<(u32, u32)>,
+    },
     Write(usize),
     Read(usize),
     Fast,
@@ -77,14 +86,18 @@ fn act() -> impl Strategy<Value = Act> {
         1 => Just(tcp_flags::SYN),
         1 => any::<u8>(),
     ];
-    let segment = (near.clone(), near, flags, any::<u16>(), 0usize..1400, any::<Option<u16>>());
-    let segment = segment.prop_map(|(seq, ack, flags, window, len, size)| Act::Segment {
+    let clock = prop_oneof![4 => 0u32..20, 1 => any::<u32>()];
+    let stamp = prop::option::of((clock.clone(), clock));
+    let size = any::<Option<u16>>();
+    let segment = (near.clone(), near, flags, any::<u16>(), 0usize..1400, size, stamp);
+    let segment = segment.prop_map(|(seq, ack, flags, window, len, size, stamp)| Act::Segment {
         seq,
         ack,
         flags,
         window,
         len,
         size,
+        stamp,
     });
     prop_oneof![
         20 => segment,
@@ -99,8 +112,9 @@ fn act() -> impl Strategy<Value = Act> {
 
 fn perform(script: &mut Script, act: &Act, is_open: &mut bool) {
     match act {
-        Act::Segment { seq, ack, flags, window, len, size } => {
+        Act::Segment { seq, ack, flags, window, len, size, stamp } => {
             let (ours, peers) = script.numbers();
+            let timestamps = stamp.map(|(value, echo)| Timestamps { value, echo });
             let header = Header {
                 source_port: 9,
                 destination_port: script.port(),
@@ -108,7 +122,11 @@ fn perform(script: &mut Script, act: &Act, is_open: &mut bool) {
                 ack: Seq(ours.0.wrapping_add_signed(*ack)),
                 flags: *flags,
                 window: *window,
-                options: HeaderOptions { segment_bytes: *size, ..HeaderOptions::default() },
+                options: HeaderOptions {
+                    segment_bytes: *size,
+                    timestamps,
+                    ..HeaderOptions::default()
+                },
             };
             let bytes = frame_of(&header, &vec![7; *len], false);
             script.pair.wire.push_front(Flight { to: 0, bytes, mark: None });
@@ -139,7 +157,7 @@ fn is_persisting(script: &Script) -> bool {
 
 fn reset() -> Act {
     let flags = tcp_flags::RST | tcp_flags::ACK;
-    Act::Segment { seq: 0, ack: 0, flags, window: 0, len: 0, size: None }
+    Act::Segment { seq: 0, ack: 0, flags, window: 0, len: 0, size: None, stamp: None }
 }
 
 /// A peer whose window closes behind the sent data, and that then is silent.
@@ -170,24 +188,42 @@ proptest! {
     ) {
         let mut script = Script::alone_from(personality.name, [iss, 5000]);
         super::open(&mut script, 4096);
-        let mut is_open = true;
-        for act in &acts {
-            perform(&mut script, act, &mut is_open);
-        }
-        if is_open {
-            script.begin("close");
-        }
-        script.finish_writer();
-        // In any state, the timers give up in the end.
-        for _ in 0..4 {
-            script.begin("tick 3600");
-            script.pair.wire.clear();
-        }
-        if is_persisting(&script) {
-            // But for the persist timer, which asks for ever, as it should (RFC 1122 §4.2.2.17).
-            perform(&mut script, &reset(), &mut false);
-        }
-        prop_assert!(script.pair.hosts[0].stack.tcp_connections().is_empty());
-        script.pair.assert_all_free();
+        assert_unharmed(script, &acts);
     }
+
+    #[test]
+    fn no_peer_can_harm_a_host_with_options(
+        base in prop::sample::select(Personality::ALL.to_vec()),
+        acts in prop::collection::vec(act(), 1..80),
+        iss: u32,
+    ) {
+        let personality = format!("{}+{}", base.name, Personality::OPTIONS.join("+"));
+        let mut script = Script::alone_from(&personality, [iss, 5000]);
+        script.begin("connect");
+        script.begin("< S 0:0(0) ack 1 win 4096 <mss 1024 wscale 14 ts 4294967290 1>");
+        assert_unharmed(script, &acts);
+    }
+}
+
+/// After these acts the host gives up in the end, and frees all.
+fn assert_unharmed(mut script: Script, acts: &[Act]) {
+    let mut is_open = true;
+    for act in acts {
+        perform(&mut script, act, &mut is_open);
+    }
+    if is_open {
+        script.begin("close");
+    }
+    script.finish_writer();
+    // In any state, the timers give up in the end.
+    for _ in 0..4 {
+        script.begin("tick 3600");
+        script.pair.wire.clear();
+    }
+    if is_persisting(&script) {
+        // But for the persist timer, which asks for ever, as it should (RFC 1122 §4.2.2.17).
+        perform(&mut script, &reset(), &mut false);
+    }
+    assert!(script.pair.hosts[0].stack.tcp_connections().is_empty());
+    script.pair.assert_all_free();
 }
