@@ -74,6 +74,6 @@ impl Stack {
         let is_agreed = self.tcb(id).stamps.are_agreed;
         let echo = arrival.header.options.timestamps.filter(|_| is_agreed)?.echo;
         let ticks = self.tcp.now.wrapping_sub(echo);
-        (ticks < ROUND_TRIP_TICKS_MAX).then_some(ticks + 1)
+        (ticks < ROUND_TRIP_TICKS_MAX).then(|| ticks + 1)
     }
 }

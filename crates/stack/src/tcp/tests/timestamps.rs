@@ -140,3 +140,14 @@ fn an_idle_connection_forgets_the_time_of_its_peer() {
     script.begin("< P 1:501(500) ack 1 win 4096 <ts 9 1>");
     assert_eq!(script.after("read 4096 ="), "read 4096 = 500");
 }
+
+/// The segment is timed instead, as without timestamps: 3 ticks.
+#[test]
+fn an_echo_from_the_future_is_no_sample() {
+    for echo in [4, 1 << 30, 1u32 << 31] {
+        let mut script = stamped("reno+timestamps");
+        script.begin("write 500");
+        script.begin(&format!("1.200 < . ack 501 win 4096 <ts 71 {echo}>"));
+        assert_eq!(script.after("rtt_ms ="), "rtt_ms = 562", "{echo}");
+    }
+}
