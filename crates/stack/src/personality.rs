@@ -221,6 +221,7 @@ const SUNOS_41: Personality =
 
 const WINDOW_SCALING: &str = "window_scaling";
 const TIMESTAMPS: &str = "timestamps";
+const SACK: &str = "sack";
 
 /// Largest data limit of a buffer where windows are scaled: the largest window.
 const SCALED_BUFFER_BYTES_MAX: u32 = 65_535 << 14;
@@ -230,7 +231,7 @@ impl Personality {
     pub const ALL: [Self; 7] = [RELEASED_42, MEASURED_42, BSD_43, TAHOE, RENO, SUNOS_403, SUNOS_41];
 
     /// Options that any personality can have, by the words that name them.
-    pub const OPTIONS: [&str; 2] = [WINDOW_SCALING, TIMESTAMPS];
+    pub const OPTIONS: [&str; 3] = [WINDOW_SCALING, TIMESTAMPS, SACK];
 
     /// The personality of this name. A name as `reno+window_scaling` adds options to one of [`Self::ALL`]; its
     /// [`name`](Self::name) stays.
@@ -256,6 +257,7 @@ impl Personality {
                 &mut options.window_scaling
             }
             TIMESTAMPS => &mut options.timestamps,
+            SACK => &mut options.sack,
             _ => return None,
         };
         (!std::mem::replace(is_on, true)).then_some(())

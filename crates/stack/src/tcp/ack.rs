@@ -22,8 +22,15 @@ impl Stack {
         meter: &mut Meter,
     ) -> Result<(), Stop> {
         let ack = arrival.header.ack;
+        let is_news = self.take_blocks(id, arrival);
         let snd = &self.tcb(id).snd;
         if !ack.is_after(snd.una) {
+            if self.repairs_by_blocks(id) {
+                if is_news {
+                    self.new_blocks(id, meter);
+                }
+                return Ok(());
+            }
             return self.old_acknowledgment(id, arrival, meter);
         }
         if ack.is_after(snd.max) {
@@ -130,15 +137,21 @@ impl Stack {
         let rules = self.personality.tcp.congestion;
         let ack = arrival.header.ack;
         let tcb = self.tcb_mut(id);
-        tcb.deflate(rules.duplicates);
+        let is_repairing = tcb.scoreboard.until().is_some();
+        if !is_repairing {
+            tcb.deflate(rules.duplicates);
+        }
         arrival.needs_output |= ack == tcb.snd.max;
         let acked = ack.since(tcb.snd.una).max(0) as u32;
         let echoed = self.echoed_ticks(id, arrival);
         let data = self.drop_acknowledged(id, ack, echoed, meter);
         let tcb = self.tcb_mut(id);
-        tcb.grow_window(rules.growth);
+        if !is_repairing {
+            tcb.grow_window(rules.growth);
+        }
         // The window ends where it did, until this segment's own window is read.
         tcb.snd.wnd = tcb.snd.wnd.saturating_sub(data);
+        arrival.needs_output |= self.repair_advances(id, meter);
         // A number beyond the data can only be the FIN: nothing beyond `max` gets here.
         acked > data
     }
@@ -167,6 +180,7 @@ impl Stack {
         let data = acked.min(socket.snd.cc());
         tcb.snd.una = ack;
         tcb.snd.nxt = tcb.snd.nxt.later(ack);
+        tcb.scoreboard.advance(ack);
         if tcb.repair.is_some_and(|repair| !ack.is_before(repair.until)) {
             tcb.repair = None;
         }

@@ -28,7 +28,7 @@ impl Tcb {
 
     /// Half of the allowed window at the time of a loss, in whole segments, at least two. RFC 5681
     /// §3.1 (4) uses the data in flight.
-    fn halve_threshold(&mut self) {
+    pub(super) fn halve_threshold(&mut self) {
         let allowed = self.snd.wnd.min(self.snd.cwnd);
         let segments = (allowed / 2 / self.segment_bytes).max(2);
         self.snd.ssthresh = segments * self.segment_bytes;

@@ -374,7 +374,9 @@ impl Stack {
             && header.seq == tcb.rcv.nxt
             && *window > 0
             && *window == tcb.snd.wnd
-            && tcb.snd.nxt == tcb.snd.max;
+            && tcb.snd.nxt == tcb.snd.max
+            && tcb.scoreboard.is_quiet()
+            && header.options.sack.is_empty();
         if !usual {
             return false;
         }

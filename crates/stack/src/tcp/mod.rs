@@ -22,7 +22,9 @@ mod reassembly;
 mod respond;
 mod rtt;
 mod rules;
+mod sack;
 mod scaling;
+mod scoreboard;
 mod segment;
 mod seq;
 mod size;
@@ -42,7 +44,7 @@ use crate::socket::{Socket, SocketId};
 use crate::stack::Stack;
 
 pub use header::{Header, TCP_HEADER_BYTES};
-pub use options::{HeaderOptions, OptionRules, Timestamps};
+pub use options::{HeaderOptions, OptionRules, SackBlocks, Timestamps};
 pub use reassembly::SEGMENTS_MAX;
 pub use rtt::Rtt;
 pub use rules::{

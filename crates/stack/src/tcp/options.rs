@@ -6,6 +6,8 @@
 use etherparse::{TcpHeaderSlice, TcpOptionElement};
 use sockscope_record::tcp_flags;
 
+use super::seq::Seq;
+
 /// Largest shift of a window (RFC 1323 §2.3): with it a window has 30 bits, and numbers stay comparable.
 pub(super) const SHIFT_MAX: u8 = 14;
 
@@ -16,6 +18,8 @@ pub struct OptionRules {
     pub window_scaling: bool,
     /// A time in each segment, which its acknowledgment echoes (RFC 1323 §3, §4).
     pub timestamps: bool,
+    /// Selective acknowledgments (RFC 2018).
+    pub sack: bool,
 }
 
 /// The options of one header.
@@ -27,6 +31,41 @@ pub struct HeaderOptions {
     pub window_shift: Option<u8>,
     /// The sender's clock, and the echo of the receiver's.
     pub timestamps: Option<Timestamps>,
+    /// The sender understands blocks; in a SYN alone.
+    pub permits_sack: bool,
+    /// Data that arrived behind holes.
+    pub sack: SackBlocks,
+}
+
+/// Up to four blocks of data that arrived behind holes: the first number of each, and the one behind it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SackBlocks {
+    blocks: [(Seq, Seq); 4],
+    len: u8,
+}
+
+impl SackBlocks {
+    /// The blocks in the order of the header.
+    pub fn as_slice(&self) -> &[(Seq, Seq)] {
+        &self.blocks[..usize::from(self.len)]
+    }
+
+    /// Whether there is no block.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+}
+
+impl FromIterator<(Seq, Seq)> for SackBlocks {
+    /// The first four.
+    fn from_iter<T: IntoIterator<Item = (Seq, Seq)>>(blocks: T) -> Self {
+        let mut all = Self::default();
+        for (place, block) in all.blocks.iter_mut().zip(blocks) {
+            *place = block;
+            all.len += 1;
+        }
+        all
+    }
 }
 
 /// The clock of the sender in ticks of its own, and the last value of the receiver's (RFC 1323 §3.2).
@@ -51,6 +90,8 @@ const OPTIONS_BYTES_MAX: usize = 40;
 const NO_OPERATION: u8 = 1;
 const SEGMENT_SIZE: u8 = 2;
 const WINDOW_SCALE: u8 = 3;
+const SACK_PERMITTED: u8 = 4;
+const SACK: u8 = 5;
 const TIMESTAMPS: u8 = 8;
 
 /// Bytes of a header that timestamps use, with their padding.
@@ -87,6 +128,7 @@ impl HeaderOptions {
         // Sizes and shifts are believed in a SYN alone (RFC 9293 §3.1, RFC 1323 §2.2).
         if slice.slice()[13] & tcp_flags::SYN == 0 {
             (options.segment_bytes, options.window_shift) = (None, None);
+            options.permits_sack = false;
         }
         Some(options)
     }
@@ -104,6 +146,11 @@ impl HeaderOptions {
                 let (value, echo) = (*value, *echo);
                 self.timestamps = self.timestamps.or(Some(Timestamps { value, echo }));
             }
+            TcpOptionElement::SelectiveAcknowledgementPermitted => self.permits_sack = true,
+            TcpOptionElement::SelectiveAcknowledgement(first, others) if self.sack.is_empty() => {
+                let blocks = std::iter::once(first).chain(others.iter().flatten());
+                self.sack = blocks.map(|(from, to)| (Seq(*from), Seq(*to))).collect();
+            }
             _ => {}
         }
     }
@@ -117,10 +164,21 @@ impl HeaderOptions {
         if let Some(shift) = self.window_shift {
             bytes.push(&[NO_OPERATION, WINDOW_SCALE, 3, shift]);
         }
+        if self.permits_sack {
+            bytes.push(&[NO_OPERATION, NO_OPERATION, SACK_PERMITTED, 2]);
+        }
         if let Some(Timestamps { value, echo }) = self.timestamps {
             bytes.push(&[NO_OPERATION, NO_OPERATION, TIMESTAMPS, 10]);
             bytes.push(&value.to_be_bytes());
             bytes.push(&echo.to_be_bytes());
+        }
+        let blocks = self.sack.as_slice();
+        if !blocks.is_empty() {
+            bytes.push(&[NO_OPERATION, NO_OPERATION, SACK, 2 + 8 * blocks.len() as u8]);
+        }
+        for (from, to) in blocks {
+            bytes.push(&from.0.to_be_bytes());
+            bytes.push(&to.0.to_be_bytes());
         }
         bytes
     }
@@ -158,11 +216,18 @@ mod tests {
     #[test]
     fn options_are_words_of_the_standards() {
         let timestamps = Some(Timestamps { value: 0x0102_0304, echo: 0x0506_0708 });
+        let (segment_bytes, window_shift) = (Some(1460), Some(3));
         let options =
-            HeaderOptions { segment_bytes: Some(1460), window_shift: Some(3), timestamps };
+            HeaderOptions { segment_bytes, window_shift, timestamps, ..HeaderOptions::default() };
         let words = [[2, 4, 0x05, 0xb4], [1, 3, 3, 3], [1, 1, 8, 10], [1, 2, 3, 4], [5, 6, 7, 8]];
         assert_eq!(options.write().as_slice(), words.as_flattened());
         assert_eq!(HeaderOptions::default().write().len(), 0);
+        let permitted = HeaderOptions { permits_sack: true, ..HeaderOptions::default() };
+        assert_eq!(permitted.write().as_slice(), [1, 1, 4, 2]);
+        let sack = [(Seq(1), Seq(2)), (Seq(u32::MAX), Seq(3))].into_iter().collect();
+        let blocks = HeaderOptions { sack, ..HeaderOptions::default() };
+        let words = [[1, 1, 5, 18], [0, 0, 0, 1], [0, 0, 0, 2], [255; 4], [0, 0, 0, 3]];
+        assert_eq!(blocks.write().as_slice(), words.as_flattened());
     }
 
     proptest! {
@@ -171,9 +236,14 @@ mod tests {
             segment_bytes: Option<u16>,
             window_shift in prop::option::of(0..=SHIFT_MAX),
             times: Option<(u32, u32)>,
+            permits_sack: bool,
+            blocks in prop::collection::vec(any::<(u32, u32)>(), 0..3),
         ) {
             let timestamps = times.map(|(value, echo)| Timestamps { value, echo });
-            let options = HeaderOptions { segment_bytes, window_shift, timestamps };
+            let room = if times.is_some() { 1 } else { 2 };
+            let sack = blocks.iter().take(room).map(|(from, to)| (Seq(*from), Seq(*to))).collect();
+            let options =
+                HeaderOptions { segment_bytes, window_shift, timestamps, permits_sack, sack };
             prop_assert_eq!(read(tcp_flags::SYN, options.write().as_slice()), options);
         }
 

@@ -118,6 +118,10 @@ impl Tcb {
 
     /// The segment that must leave now; without one it may be time to persist.
     fn next_segment(&mut self, rules: &TcpRules, view: &View) -> Option<Candidate> {
+        if !self.is_forced && self.snd.nxt.is_before(self.snd.max) {
+            // Behind a timeout all is sent again but the data that the peer has announced since.
+            self.snd.nxt = self.scoreboard.skip(self.snd.nxt);
+        }
         if let Some(candidate) = self.candidate(rules, view)
             && self.is_due(rules, view, &candidate)
         {

@@ -12,6 +12,9 @@ use crate::mbuf::{Chain, Pool};
 /// Segments that are kept at most: a window of 65,535 bytes in segments of 512.
 pub const SEGMENTS_MAX: usize = 128;
 
+/// Blocks that a header has room for.
+const RECENT_MAX: usize = 4;
+
 /// One segment out of turn.
 #[derive(Debug)]
 pub struct Piece {
@@ -35,6 +38,8 @@ pub struct Reassembly {
     pieces: VecDeque<Piece>,
     /// The shift of the window.
     shift: u8,
+    /// Numbers of the last segments in different blocks, the last one first; `None` where nothing asks for them.
+    recent: Option<Vec<Seq>>,
 }
 
 impl Reassembly {
@@ -48,12 +53,57 @@ impl Reassembly {
         self.shift = shift;
     }
 
+    /// Whether blocks for selective acknowledgments are asked for.
+    pub fn keep_recent(&mut self, keeps: bool) {
+        self.recent = keeps.then(Vec::new);
+    }
+
+    /// The blocks that the last segments belong to, the last one first (RFC 2018 §4).
+    pub fn recent_blocks(&self) -> impl Iterator<Item = (Seq, Seq)> {
+        self.recent.iter().flatten().filter_map(|seq| self.block(*seq))
+    }
+
+    /// The numbers without a hole around this one; `None` without data there.
+    fn block(&self, seq: Seq) -> Option<(Seq, Seq)> {
+        let at = self.pieces.partition_point(|piece| !piece.seq.is_after(seq)).checked_sub(1)?;
+        let holding = self.pieces.get(at).filter(|piece| piece.end().is_after(seq))?;
+        let (mut from, mut to) = (holding.seq, holding.end());
+        for before in self.pieces.range(..at).rev() {
+            if before.end() != from {
+                break;
+            }
+            from = before.seq;
+        }
+        for behind in self.pieces.range(at + 1..) {
+            if behind.seq != to {
+                break;
+            }
+            to = behind.end();
+        }
+        Some((from, to))
+    }
+
+    fn note_recent(&mut self, seq: Seq) {
+        let Some(mut recent) = self.recent.take() else { return };
+        let block = self.block(seq);
+        recent.retain(|other| self.block(*other).is_some_and(|known| Some(known) != block));
+        recent.insert(0, seq);
+        recent.truncate(RECENT_MAX);
+        self.recent = Some(recent);
+    }
+
     fn segments_max(&self) -> usize {
         SEGMENTS_MAX << self.shift
     }
 
     /// Takes a segment in, as far as it is new and there is room.
     pub fn insert(&mut self, piece: Piece, pool: &mut Pool, meter: &mut CostMeter) {
+        let seq = piece.seq;
+        self.keep(piece, pool, meter);
+        self.note_recent(seq);
+    }
+
+    fn keep(&mut self, piece: Piece, pool: &mut Pool, meter: &mut CostMeter) {
         let mut piece = piece;
         let at = self.pieces.partition_point(|kept| !kept.seq.is_after(piece.seq));
         if let Some(before) = at.checked_sub(1).and_then(|at| self.pieces.get_mut(at)) {

@@ -89,7 +89,8 @@ impl Stack {
         let window = socket.rcv.space().clamp(0, i64::from(rcv.window_max())) as u32;
         let window = window >> window_shift << window_shift;
         let (local, foreign) = (socket.local, socket.foreign);
-        let options = HeaderOptions { timestamps: self.timestamps(id), ..HeaderOptions::default() };
+        let (timestamps, sack) = (self.timestamps(id), self.sack_blocks(id, 0));
+        let options = HeaderOptions { timestamps, sack, ..HeaderOptions::default() };
         Response { local, foreign, seq, ack, flags, window, window_shift, options, garbage_bytes }
     }
 

@@ -382,7 +382,7 @@ impl TcpRules {
         msl_ticks: seconds(30),
         keep_alive: OLD_KEEP_ALIVE,
         complaints: Complaints::EndAll,
-        options: OptionRules { window_scaling: false, timestamps: false },
+        options: OptionRules { window_scaling: false, timestamps: false, sack: false },
     };
 
     /// 4.2BSD as measured in 1984.

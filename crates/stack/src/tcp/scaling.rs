@@ -1,6 +1,6 @@
 //! Options of SYNs, and the shift of windows that both ends agree on (RFC 1323 §2).
 
-use super::options::{HeaderOptions, SHIFT_MAX};
+use super::options::{HeaderOptions, SHIFT_MAX, SackBlocks};
 use super::tcb::{State, WINDOW_MAX};
 use crate::meter::Meter;
 use crate::socket::SocketId;
@@ -14,12 +14,17 @@ impl Stack {
         let timestamps = self.syn_timestamps(id);
         let scales = self.personality.tcp.options.window_scaling;
         let shift = shift_for(self.sockets[id].rcv.hiwat());
+        let offers_sack = self.personality.tcp.options.sack;
         let tcb = self.tcb_mut(id);
-        if scales && tcb.state == State::SynSent {
+        let is_first = tcb.state == State::SynSent;
+        let permits_sack = if is_first { offers_sack } else { tcb.has_sack };
+        if scales && is_first {
             // A SYN that is sent again says the same.
             tcb.rcv.shift_announced.get_or_insert(shift);
         }
-        HeaderOptions { segment_bytes, window_shift: tcb.rcv.shift_announced, timestamps }
+        let window_shift = tcb.rcv.shift_announced;
+        let sack = SackBlocks::default();
+        HeaderOptions { segment_bytes, window_shift, timestamps, permits_sack, sack }
     }
 
     /// The peer's SYN: what both ends know is in force from now on.
@@ -29,7 +34,11 @@ impl Stack {
         options: &HeaderOptions,
         meter: &mut Meter,
     ) {
+        let knows_sack = self.personality.tcp.options.sack;
         self.timestamps_announced(id, options);
+        let tcb = self.tcb_mut(id);
+        tcb.has_sack = knows_sack && options.permits_sack;
+        tcb.reassembly.keep_recent(tcb.has_sack);
         self.shift_announced(id, options.window_shift);
         self.size_announced(id, options.segment_bytes, meter);
     }

@@ -115,8 +115,11 @@ impl Stack {
     /// The options of a segment without a SYN. A reset has none (RFC 1323 §4.2).
     fn segment_options(&self, id: SocketId, candidate: &Candidate) -> HeaderOptions {
         let is_reset = candidate.flags & tcp_flags::RST != 0;
-        let timestamps = if is_reset { None } else { self.timestamps(id) };
-        HeaderOptions { timestamps, ..HeaderOptions::default() }
+        if is_reset {
+            return HeaderOptions::default();
+        }
+        let (timestamps, sack) = (self.timestamps(id), self.sack_blocks(id, candidate.len));
+        HeaderOptions { timestamps, sack, ..HeaderOptions::default() }
     }
 
     /// The interface queue was full. Older systems count that as sent and let the timer find out;

@@ -5,6 +5,7 @@ use super::peer_stamps::PeerStamps;
 use super::reassembly::Reassembly;
 use super::rtt::Rtt;
 use super::rules::{InitialWindow, TcpRules};
+use super::scoreboard::Scoreboard;
 use super::seq::Seq;
 use super::timers::{Timer, Timers};
 use crate::socket::SocketId;
@@ -67,6 +68,9 @@ pub struct Tcb {
     pub(super) timers: Timers,
     pub(super) rtt: Rtt,
     pub(super) stamps: PeerStamps,
+    /// Both SYNs permit selective acknowledgments.
+    pub(super) has_sack: bool,
+    pub(super) scoreboard: Scoreboard,
     /// Slow ticks since a segment arrived (`t_idle`).
     pub(super) idle_ticks: u32,
     /// Duplicate acknowledgments in a row (`t_dupacks`).
@@ -179,6 +183,8 @@ impl Tcb {
             timers: Timers::default(),
             rtt: Rtt::new(&rules.rtt),
             stamps: PeerStamps::default(),
+            has_sack: false,
+            scoreboard: Scoreboard::default(),
             idle_ticks: 0,
             duplicates: 0,
             repair: None,

@@ -23,7 +23,7 @@ use std::net::Ipv4Addr;
 use sockscope_record::{Protocol, tcp_flags};
 
 use super::header::{Header, TCP_HEADER_BYTES};
-use super::options::{HeaderOptions, Timestamps};
+use super::options::{HeaderOptions, SackBlocks, Timestamps};
 use super::seq::Seq;
 use crate::calls::{AcceptCall, ConnectCall, SendCall, Step};
 use crate::checksum::{Checksum, checksum};
@@ -409,7 +409,7 @@ impl Script {
 
     /// A frame of the peer's as `< P 1:101(100) ack 1 win 4096`.
     fn frame(&self, words: &[&str]) -> Vec<u8> {
-        let range = words.iter().find_map(|word| word.split_once(':'));
+        let range = words.get(2).and_then(|word| word.split_once(':'));
         let from: u32 = range.map_or(0, |(from, _)| from.parse().expect("a number"));
         let len = range.map_or(0, |(_, to)| {
             let len = to.split(['(', ')']).nth(1);
@@ -437,6 +437,8 @@ impl Script {
                 segment_bytes: after("mss").map(|bytes| bytes as u16),
                 window_shift: after("wscale").map(|shift| shift as u8),
                 timestamps: timestamps_of(words),
+                permits_sack: words.iter().any(|word| word.trim_matches(['<', '>']) == "sackOK"),
+                sack: blocks_of(words, self.iss[0]),
             },
         };
         let data: Vec<u8> = (0..len).map(|at| byte_at(from.max(1) as usize - 1 + at)).collect();
@@ -505,14 +507,14 @@ fn segment_text(frame: &[u8], own: u32, peers: u32) -> String {
         let _ = write!(text, " ack {}", header.ack.0.wrapping_sub(peers));
     }
     let _ = write!(text, " win {}", header.window);
-    let options = options_text(&header.options);
+    let options = options_text(&header.options, peers);
     if !options.is_empty() {
         let _ = write!(text, " <{options}>");
     }
     text
 }
 
-fn options_text(options: &HeaderOptions) -> String {
+fn options_text(options: &HeaderOptions, peers: u32) -> String {
     let mut words = Vec::new();
     if let Some(bytes) = options.segment_bytes {
         words.push(format!("mss {bytes}"));
@@ -520,10 +522,28 @@ fn options_text(options: &HeaderOptions) -> String {
     if let Some(shift) = options.window_shift {
         words.push(format!("wscale {shift}"));
     }
+    if options.permits_sack {
+        words.push("sackOK".to_owned());
+    }
     if let Some(Timestamps { value, echo }) = options.timestamps {
         words.push(format!("ts {value} {echo}"));
     }
+    if !options.sack.is_empty() {
+        words.push("sack".to_owned());
+    }
+    for (from, to) in options.sack.as_slice() {
+        words.push(format!("{}:{}", from.0.wrapping_sub(peers), to.0.wrapping_sub(peers)));
+    }
     words.join(" ")
+}
+
+/// The blocks in the words of a segment, as `<sack 1025:2049 3073:4097>`.
+fn blocks_of(words: &[&str], own: u32) -> SackBlocks {
+    let at = words.iter().position(|word| word.trim_start_matches('<') == "sack");
+    let blocks = words[at.map_or(words.len(), |at| at + 1)..].iter();
+    let number = |text: &str| Seq(own) + text.parse().expect("a number");
+    let ends = blocks.filter_map(|word| word.trim_end_matches('>').split_once(':'));
+    ends.map(|(from, to)| (number(from), number(to))).collect()
 }
 
 /// The timestamps in the words of a segment, as `<ts 7 1>`.

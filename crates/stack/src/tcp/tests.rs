@@ -8,6 +8,7 @@ mod hostile;
 mod nagle;
 mod papers;
 mod records;
+mod sack;
 mod scaling;
 mod timers;
 mod timestamps;

@@ -83,6 +83,7 @@ impl Stack {
         tcb.timers.start(Timer::Retransmit, ticks);
         tcb.repair = Some(Repair { how: RetransmitClass::Timeout, until: tcb.snd.max });
         tcb.snd.nxt = tcb.snd.una;
+        tcb.scoreboard.clear();
         if rules.congestion.timeout_shrinks {
             tcb.shrink();
         }

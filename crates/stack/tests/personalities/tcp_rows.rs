@@ -97,8 +97,12 @@ fn output(rules: &TcpRules) -> Rows {
 }
 
 fn options(rules: OptionRules) -> Rows {
-    let OptionRules { window_scaling, timestamps } = rules;
-    vec![("Windows above 65,535 bytes", yes(window_scaling)), ("Timestamps", yes(timestamps))]
+    let OptionRules { window_scaling, timestamps, sack } = rules;
+    vec![
+        ("Windows above 65,535 bytes", yes(window_scaling)),
+        ("Timestamps", yes(timestamps)),
+        ("Selective acknowledgments", yes(sack)),
+    ]
 }
 
 fn arrivals(rules: &InputRules) -> Rows {

@@ -69,6 +69,8 @@ enum Act {
         size: Option<u16>,
         /// Timestamps: the peer's clock, and an echo.
         stamp: Option<(u32, u32)>,
+        /// Blocks from the next number sent on.
+        blocks: Vec<(i32, i32)>,
     },
     Write(usize),
     Read(usize),
@@ -89,15 +91,19 @@ fn act() -> impl Strategy<Value = Act> {
     let clock = prop_oneof![4 => 0u32..20, 1 => any::<u32>()];
     let stamp = prop::option::of((clock.clone(), clock));
     let size = any::<Option<u16>>();
-    let segment = (near.clone(), near, flags, any::<u16>(), 0usize..1400, size, stamp);
-    let segment = segment.prop_map(|(seq, ack, flags, window, len, size, stamp)| Act::Segment {
+    let block = (-6000..2000i32, 0..3000i32).prop_map(|(from, len)| (from, from + len));
+    let blocks = prop::collection::vec(block, 0..3);
+    let options = (size, stamp, blocks);
+    let segment = (near.clone(), near, flags, any::<u16>(), 0usize..1400, options);
+    let segment = segment.prop_map(|(seq, ack, flags, window, len, options)| Act::Segment {
         seq,
         ack,
         flags,
         window,
         len,
-        size,
-        stamp,
+        size: options.0,
+        stamp: options.1,
+        blocks: options.2,
     });
     prop_oneof![
         20 => segment,
@@ -112,8 +118,10 @@ fn act() -> impl Strategy<Value = Act> {
 
 fn perform(script: &mut Script, act: &Act, is_open: &mut bool) {
     match act {
-        Act::Segment { seq, ack, flags, window, len, size, stamp } => {
+        Act::Segment { seq, ack, flags, window, len, size, stamp, blocks } => {
             let (ours, peers) = script.numbers();
+            let number = |by: i32| Seq(ours.0.wrapping_add_signed(by));
+            let sack = blocks.iter().map(|(from, to)| (number(*from), number(*to))).collect();
             let timestamps = stamp.map(|(value, echo)| Timestamps { value, echo });
             let header = Header {
                 source_port: 9,
@@ -125,6 +133,7 @@ fn perform(script: &mut Script, act: &Act, is_open: &mut bool) {
                 options: HeaderOptions {
                     segment_bytes: *size,
                     timestamps,
+                    sack,
                     ..HeaderOptions::default()
                 },
             };
@@ -157,7 +166,16 @@ fn is_persisting(script: &Script) -> bool {
 
 fn reset() -> Act {
     let flags = tcp_flags::RST | tcp_flags::ACK;
-    Act::Segment { seq: 0, ack: 0, flags, window: 0, len: 0, size: None, stamp: None }
+    Act::Segment {
+        seq: 0,
+        ack: 0,
+        flags,
+        window: 0,
+        len: 0,
+        size: None,
+        stamp: None,
+        blocks: Vec::new(),
+    }
 }
 
 /// A peer whose window closes behind the sent data, and that then is silent.
@@ -200,7 +218,7 @@ proptest! {
         let personality = format!("{}+{}", base.name, Personality::OPTIONS.join("+"));
         let mut script = Script::alone_from(&personality, [iss, 5000]);
         script.begin("connect");
-        script.begin("< S 0:0(0) ack 1 win 4096 <mss 1024 wscale 14 ts 4294967290 1>");
+        script.begin("< S 0:0(0) ack 1 win 4096 <mss 1024 wscale 14 sackOK ts 4294967290 1>");
         assert_unharmed(script, &acts);
     }
 }
