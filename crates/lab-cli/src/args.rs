@@ -312,7 +312,8 @@ pub struct LabLink {
 /// `sockscope lab host`.
 #[derive(Debug, Args)]
 pub struct LabHost {
-    /// The rules of the host's kernel: 4.2bsd, 4.2bsd-cabrera, 4.3bsd, tahoe, reno, sunos-4.0.3 or sunos-4.1
+    /// The rules of the host's kernel: 4.2bsd, 4.2bsd-cabrera, 4.3bsd, tahoe, reno, sunos-4.0.3 or sunos-4.1, with
+    /// options as reno+window_scaling+timestamps+sack
     #[arg(long, value_name = "NAME", default_value = "4.3bsd")]
     pub personality: String,
     /// The host's machine: vax-11-750, sparcstation-1 or sparcstation-2, or instant, on which nothing costs time

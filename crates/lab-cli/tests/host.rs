@@ -15,8 +15,17 @@ fn amount() -> (u32, u32) {
     }
 }
 
-const PERSONALITIES: [&str; 7] =
-    ["4.2bsd", "4.2bsd-cabrera", "4.3bsd", "tahoe", "reno", "sunos-4.0.3", "sunos-4.1"];
+const PERSONALITIES: [&str; 9] = [
+    "4.2bsd",
+    "4.2bsd-cabrera",
+    "4.3bsd",
+    "tahoe",
+    "reno",
+    "sunos-4.0.3",
+    "sunos-4.1",
+    "4.2bsd+window_scaling+timestamps+sack",
+    "reno+window_scaling+timestamps+sack",
+];
 
 fn host(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_sockscope-lab"));
@@ -149,6 +158,38 @@ fn assert_right(personality: &str, output: &Output) {
         .map(|name| counter(&said, name).unwrap_or_else(|| panic!("{name}: {said}")));
     assert!(errors <= syns, "{personality}: {errors} errors, {syns} SYNs");
     assert_eq!(sums, 0, "{personality}");
+}
+
+/// Bits of `tcpi_options` in Linux's `tcp_info`: timestamps, SACK, window scaling.
+const AGREED: [(&str, u8); 5] = [
+    ("reno", 0),
+    ("reno+timestamps", 1),
+    ("tahoe+sack", 2),
+    ("4.2bsd+window_scaling", 4),
+    ("sunos-4.1+window_scaling+timestamps+sack", 7),
+];
+
+#[test]
+fn root_this_kernel_agrees_on_the_options_of_the_name_and_no_others() {
+    if !may_make("root_this_kernel_agrees_on_the_options_of_the_name_and_no_others") {
+        return;
+    }
+    // 6 and 11 are the numbers of TCP and of TCP_INFO; its sixth byte has the options.
+    let program = "import socket\n\
+        peer = socket.create_connection(('198.18.0.2', 7), 20)\n\
+        print('agreed', peer.getsockopt(6, 11, 8)[5] & 7)";
+    let started = AGREED.map(|(name, _)| {
+        let arguments =
+            ["--personality", name, "--serve", "echo:7", "--", "python3", "-c", program];
+        let mut command = host(&arguments);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    });
+    for ((name, bits), child) in AGREED.into_iter().zip(started) {
+        let output = child.wait_with_output().unwrap();
+        let said = text(&output.stdout);
+        let found = said.lines().find(|line| line.starts_with("agreed")).unwrap_or_default();
+        assert_eq!(found, format!("agreed {bits}"), "{name}: {said}{}", text(&output.stderr));
+    }
 }
 
 /// In the form of /proc/net/snmp: a line of names, and a line of their values.

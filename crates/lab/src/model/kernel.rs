@@ -115,7 +115,8 @@ pub(crate) fn personality(parameters: &Parameters) -> Result<Personality, String
     let found = Personality::by_name(name);
     let mut personality = found.ok_or_else(|| {
         let known = Personality::ALL.map(|personality| personality.name);
-        format!("no personality `{name}`: expected one of {}", known.join(", "))
+        let (known, options) = (known.join(", "), Personality::OPTIONS.join(", +"));
+        format!("no personality `{name}`: expected one of {known}, with or without +{options}")
     })?;
     let socket = &mut personality.socket;
     match parameters.send_rule {

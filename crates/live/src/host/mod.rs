@@ -76,7 +76,11 @@ impl HostPlan {
         Personality::by_name(&self.personality).ok_or_else(|| HostError::Name {
             what: "personality",
             name: self.personality.clone(),
-            known: Personality::ALL.map(|known| known.name).join(", "),
+            known: format!(
+                "{}, with or without +{}",
+                Personality::ALL.map(|known| known.name).join(", "),
+                Personality::OPTIONS.join(", +")
+            ),
         })
     }
 
