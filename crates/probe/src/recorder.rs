@@ -22,7 +22,7 @@ mod summary;
 
 use std::time::Duration;
 
-use sockscope_record::LossCounts;
+use sockscope_record::{LossCounts, PointCost};
 
 use crate::error::Error;
 use crate::pick::Pick;
@@ -65,6 +65,12 @@ impl Recorder {
     /// Records missed so far.
     pub fn missed(&self) -> LossCounts {
         self.recording.missed()
+    }
+
+    /// Hits and run time of the probes so far, in the order of [`Point::ALL`](sockscope_record::Point::ALL); all 0
+    /// without [`Options::statistics`]. It asks the kernel about each program.
+    pub fn costs(&self) -> [PointCost; 8] {
+        self.recording.costs()
     }
 
     /// Waits a little, then takes the probes' new records. To be called in a loop.

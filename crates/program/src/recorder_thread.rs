@@ -4,10 +4,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use sockscope_probe::{Error, HookReport, Options, Pick, Priority, Recorder, Sink};
-use sockscope_record::{Connection, LossCounts, Record};
+use sockscope_record::{Connection, LossCounts, PointCost, Record};
 
 use crate::failure::Failure;
 
@@ -15,6 +15,8 @@ use crate::failure::Failure;
 const MESSAGES_MAX: usize = 4_096;
 /// For taking the last records at the end.
 const DRAIN_DEADLINE: Duration = Duration::from_secs(1);
+/// Between two questions for the run time of the probes.
+const COSTS_EVERY: Duration = Duration::from_millis(500);
 
 /// From the recorder.
 #[derive(Debug)]
@@ -30,6 +32,7 @@ pub enum Message {
 pub struct Recording {
     messages: Receiver<Message>,
     missed: Arc<Mutex<LossCounts>>,
+    costs: Arc<Mutex<[PointCost; 8]>>,
     hooks: Vec<HookReport>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<Result<(), Error>>>,
@@ -63,8 +66,10 @@ impl Recording {
         let (sender, messages) = sync_channel(MESSAGES_MAX);
         let (started, is_started) = sync_channel(1);
         let missed = Arc::new(Mutex::new(LossCounts::default()));
+        let costs = Arc::new(Mutex::new([PointCost::default(); 8]));
         let stop = Arc::new(AtomicBool::new(false));
         let (counted, stopped) = (Arc::clone(&missed), Arc::clone(&stop));
+        let measured = options.statistics.then(|| Arc::clone(&costs));
         let thread = std::thread::Builder::new().name("recorder".to_owned());
         let thread = thread.spawn(move || {
             let _priority = Priority::raise();
@@ -77,14 +82,23 @@ impl Recording {
                 }
             };
             let _ = started.send(Ok(recorder.hooks()));
+            let mut costs_at = Instant::now();
             while !stopped.load(Ordering::Relaxed) {
                 recorder.step(&mut sink)?;
                 *counted.lock().unwrap_or_else(PoisonError::into_inner) = recorder.missed();
+                if let Some(measured) = &measured
+                    && costs_at.elapsed() >= COSTS_EVERY
+                {
+                    costs_at = Instant::now();
+                    *measured.lock().unwrap_or_else(PoisonError::into_inner) = recorder.costs();
+                }
             }
             recorder.finish(&mut sink, DRAIN_DEADLINE).map(drop)
         })?;
         match is_started.recv() {
-            Ok(Ok(hooks)) => Ok(Self { messages, missed, hooks, stop, thread: Some(thread) }),
+            Ok(Ok(hooks)) => {
+                Ok(Self { messages, missed, costs, hooks, stop, thread: Some(thread) })
+            }
             Ok(Err(error)) => Err(error.into()),
             Err(_) => Err(Failure::new("the recorder ended before it began")),
         }
@@ -121,6 +135,12 @@ impl Recording {
     /// Records that were missed since the start.
     pub fn missed(&self) -> LossCounts {
         *self.missed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Hits and run time of the probes since the start, half a second old at most; all 0 without
+    /// [`Options::statistics`].
+    pub fn costs(&self) -> [PointCost; 8] {
+        *self.costs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The hooks with their state at the start.

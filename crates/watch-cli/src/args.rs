@@ -76,6 +76,9 @@ pub struct Watch {
     /// Record calls too: their sizes, and the time that programs spent between them
     #[arg(long)]
     pub calls: bool,
+    /// Measure the probes' own run time, for /metrics (costs some 40 ns a hit itself)
+    #[arg(long)]
+    pub cost: bool,
     /// Time between two analyses
     #[arg(long, value_name = "TIME", value_parser = some_time, default_value = "1s")]
     pub interval: Duration,

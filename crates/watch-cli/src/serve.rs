@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::Router;
 use axum::extract::State;
-use axum::http::header::{CONTENT_TYPE, ORIGIN};
+use axum::http::header::{ACCEPT, CONTENT_TYPE, ORIGIN};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
@@ -16,6 +16,9 @@ use tokio::runtime::{Builder, Runtime};
 
 /// The type of OpenMetrics 1.0.
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// The type of the older text form.
+const PLAIN: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// What the server shows, and what it was asked for.
 #[derive(Debug, Default)]
@@ -54,9 +57,15 @@ impl Server {
     }
 }
 
-async fn metrics(State(shared): State<Arc<Shared>>) -> Response {
-    let text = shared.metrics.lock().unwrap_or_else(PoisonError::into_inner).text();
-    ([(CONTENT_TYPE, OPEN_METRICS)], text).into_response()
+/// OpenMetrics for those that ask for it, as Prometheus does. A program that does not may know the older form alone.
+async fn metrics(State(shared): State<Arc<Shared>>, headers: HeaderMap) -> Response {
+    let accepted = headers.get_all(ACCEPT).into_iter().filter_map(|value| value.to_str().ok());
+    let metrics = shared.metrics.lock().unwrap_or_else(PoisonError::into_inner);
+    if accepted.into_iter().any(|types| types.contains("application/openmetrics-text")) {
+        ([(CONTENT_TYPE, OPEN_METRICS)], metrics.text()).into_response()
+    } else {
+        ([(CONTENT_TYPE, PLAIN)], metrics.plain_text()).into_response()
+    }
 }
 
 /// A page of another site that a browser shows here may send a request, and then has an origin.

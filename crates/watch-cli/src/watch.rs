@@ -122,7 +122,8 @@ impl<'a> Watch<'a> {
         let serve = |address| Server::start(address, Arc::clone(&shared));
         let server = arguments.listen.map(serve).transpose()?;
         let lines = arguments.findings.as_deref().map(Lines::open).transpose()?;
-        let options = Options { calls: arguments.calls, ..Options::default() };
+        let options =
+            Options { calls: arguments.calls, statistics: arguments.cost, ..Options::default() };
         let recording = Recording::start(pick.clone(), options)?;
         let meta = Meta {
             tool_version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -285,12 +286,13 @@ impl<'a> Watch<'a> {
             Some((self.window.store(id)?, self.window.losses_of(id)))
         });
         for (store, losses) in stores {
-            metrics.add_delays(store, &losses, &self.facts.drop_reasons, since_ns..=until_ns);
+            metrics.add_flows(store, &losses, &self.facts.drop_reasons, since_ns..=until_ns);
         }
         let cpu = clock_gettime(ClockId::ProcessCPUTime);
         let (_, removed_early) = self.segments.given_up();
         metrics.recorder(&Counted {
             missed: self.recording.missed(),
+            costs: self.arguments.cost.then(|| self.recording.costs()),
             cpu_s: cpu.tv_sec as f64 + cpu.tv_nsec as f64 * 1e-9,
             segment_bytes: self.segments.bytes(),
             kept: self.kept,

@@ -266,7 +266,8 @@ fn root_metrics_are_served_and_the_last_seconds_kept_on_request() {
     let arguments = ["--listen", "127.0.0.1:0", "--when", "lost > 1h in 2h", "--after", "500ms"];
     let wrong = watch(&port, folder.path(), &arguments).output().unwrap();
     assert!(String::from_utf8_lossy(&wrong.stderr).contains("\"1h\" is no time"), "{wrong:?}");
-    let arguments = ["--listen", "127.0.0.1:0", "--when", "lost > 60m in 90m", "--after", "500ms"];
+    let keep_nothing = ["--when", "lost > 60m in 90m", "--after", "500ms"];
+    let arguments = [&["--listen", "127.0.0.1:0", "--cost"][..], &keep_nothing].concat();
     let mut recorder = Watch::start(&mut watch(&port, folder.path(), &arguments));
     let line = recorder.wait_for("metrics are at");
     let address = line.split("http://").nth(1).unwrap().trim_end_matches("/metrics").to_owned();
@@ -280,11 +281,23 @@ fn root_metrics_are_served_and_the_last_seconds_kept_on_request() {
         answer
     };
     let end = "Host: x\r\nConnection: close\r\n\r\n";
-    let metrics = ask(&format!("GET /metrics HTTP/1.1\r\n{end}"));
+    let plain = ask(&format!("GET /metrics HTTP/1.1\r\n{end}"));
+    assert!(plain.contains("text/plain; version=0.0.4") && !plain.contains("# EOF"), "{plain}");
+    assert!(plain.contains("# TYPE sockscope_ledger_seconds_total counter"), "{plain}");
+    let open_metrics = "Accept: text/plain;q=0.5, application/openmetrics-text; version=1.0.0";
+    let metrics = ask(&format!("GET /metrics HTTP/1.1\r\n{open_metrics}\r\n{end}"));
     let is_value = |line: &&str| line.starts_with("sockscope_ledger_seconds_total{");
     let ledger: Vec<&str> = metrics.lines().filter(is_value).collect();
     assert!(ledger.iter().any(|line| line.contains("send_queue.nagle")), "{metrics}");
     assert!(metrics.trim_end().ends_with("# EOF"), "{metrics}");
+    let value = |begins: &str| {
+        let line = metrics.lines().find(|line| line.starts_with(begins));
+        let value = line.and_then(|line| line.split(' ').nth(1)?.parse::<f64>().ok());
+        value.unwrap_or_else(|| panic!("no {begins} in\n{metrics}"))
+    };
+    assert!(value("sockscope_probe_run_seconds_total{point=\"SendEnqueue\"") > 0.0, "{metrics}");
+    assert!(value("sockscope_connections{sampled=\"true\"}") >= 1.0, "{metrics}");
+    assert!(metrics.contains(" # {connection=\""), "{metrics}");
     let refused = ask(&format!("POST /keep HTTP/1.1\r\nOrigin: http://evil.example\r\n{end}"));
     assert!(refused.starts_with("HTTP/1.1 403"), "{refused}");
     let taken = ask(&format!("POST /keep HTTP/1.1\r\nContent-Length: 0\r\n{end}"));

@@ -8,6 +8,8 @@
 //! nothing.
 
 mod condition;
+mod exposition;
+mod labels;
 mod metrics;
 mod quota;
 mod recent;

@@ -5,20 +5,27 @@ use std::fmt;
 use std::ops::RangeInclusive;
 use std::sync::atomic::AtomicU64;
 
-use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::exemplar::{CounterWithExemplar, HistogramWithExemplars};
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 use sockscope_analysis::{
     Analysis, ConnectionAnalysis, ConnectionStore, DropReasons, FlowCurves, LedgerPart,
     LossInterval,
 };
-use sockscope_record::{Connection, Direction, LossCounts, Point, Stage};
+use sockscope_record::{
+    Connection, Direction, Kind, LossCounts, Point, PointCost, RetransmitClass, Stage,
+};
+
+use crate::exposition;
+use crate::labels::{
+    Group, OfConnection, OfFinding, OfPlace, OfPoint, OfRetransmission, OfSample, OfStage,
+};
 
 type Seconds = Counter<f64, AtomicU64>;
+type Delays = HistogramWithExemplars<OfConnection>;
 
 /// Groups of connections that have series of their own; later ones are together in the group `other`.
 const GROUPS_MAX: usize = 200;
@@ -28,46 +35,13 @@ const OTHER: &str = "other";
 const BUCKETS: usize = 48;
 const NS: f64 = 1e-9;
 
-/// Connections of one program and server port. Never of a client's port or an address: each connection has another one.
-#[derive(Debug, Clone, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct Group {
-    process: String,
-    port: String,
-    protocol: &'static str,
-}
-
-#[derive(Debug, Clone, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct OfPlace {
-    place: &'static str,
-    direction: &'static str,
-    process: String,
-    port: String,
-    protocol: &'static str,
-}
-
-#[derive(Debug, Clone, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct OfFinding {
-    finding: &'static str,
-    process: String,
-    port: String,
-    protocol: &'static str,
-}
-
-#[derive(Debug, Clone, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct OfStage {
-    stage: &'static str,
-}
-
-#[derive(Debug, Clone, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct OfPoint {
-    point: &'static str,
-}
-
 /// Figures of the recorder itself.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Counted {
     /// Records that were missed since the start.
     pub missed: LossCounts,
+    /// Run time of the probes since the start, in the order of [`Point::ALL`]; `None` where it is not measured.
+    pub costs: Option<[PointCost; 8]>,
     /// CPU time of this process since the start, seconds.
     pub cpu_s: f64,
     /// Bytes of the segments on the disk.
@@ -85,13 +59,16 @@ pub struct Metrics {
     registry: Registry,
     groups: HashSet<Group>,
     ledger: Family<OfPlace, Seconds>,
-    findings: Family<OfFinding, Counter>,
+    findings: Family<OfFinding, CounterWithExemplar<OfConnection>>,
     lost: Family<OfFinding, Seconds>,
-    delays: Family<OfStage, Histogram, fn() -> Histogram>,
+    delays: Family<OfStage, Delays, fn() -> Delays>,
+    queue: Family<OfStage, Gauge<f64, AtomicU64>>,
     queue_max: Family<OfStage, Gauge>,
+    retransmitted: Family<OfRetransmission, Counter>,
     missed: Family<OfPoint, Counter>,
+    run_time: Family<OfPoint, Seconds>,
     records: Counter,
-    connections: Gauge,
+    connections: Family<OfSample, Gauge>,
     overflow: Counter,
     cpu: Seconds,
     segment_bytes: Gauge,
@@ -106,8 +83,8 @@ impl fmt::Debug for Metrics {
     }
 }
 
-fn buckets() -> Histogram {
-    Histogram::new((0..BUCKETS).map(|at| 1e-6 * 2f64.powf(at as f64 / 2.0)))
+fn buckets() -> Delays {
+    Delays::new((0..BUCKETS).map(|at| 1e-6 * 2f64.powf(at as f64 / 2.0)))
 }
 
 impl Default for Metrics {
@@ -118,11 +95,14 @@ impl Default for Metrics {
             ledger: Family::default(),
             findings: Family::default(),
             lost: Family::default(),
-            delays: Family::new_with_constructor(buckets as fn() -> Histogram),
+            delays: Family::new_with_constructor(buckets as fn() -> Delays),
+            queue: Family::default(),
             queue_max: Family::default(),
+            retransmitted: Family::default(),
             missed: Family::default(),
+            run_time: Family::default(),
             records: Counter::default(),
-            connections: Gauge::default(),
+            connections: Family::default(),
             overflow: Counter::default(),
             cpu: Seconds::default(),
             segment_bytes: Gauge::default(),
@@ -163,10 +143,28 @@ impl Metrics {
             self.delays.clone(),
         );
         all.register_with_unit(
+            "stage_queue",
+            "Bytes in the stage, the mean of the last refresh, all flows together",
+            Unit::Bytes,
+            self.queue.clone(),
+        );
+        all.register_with_unit(
             "stage_queue_max",
             "The longest queue of a flow in the last refresh",
             Unit::Bytes,
             self.queue_max.clone(),
+        );
+        all.register_with_unit(
+            "retransmitted",
+            "Bytes that TCP sent again, by its reason",
+            Unit::Bytes,
+            self.retransmitted.clone(),
+        );
+        all.register_with_unit(
+            "probe_run",
+            "Run time of the probes, where it is measured",
+            seconds(),
+            self.run_time.clone(),
         );
         all.register("records_missed", "Records that were missed", self.missed.clone());
         all.register("records", "Records that were analysed", self.records.clone());
@@ -208,18 +206,25 @@ impl Metrics {
     /// Adds the analysis of the next part, with so many new records.
     pub fn add(&mut self, analysis: &Analysis, records: u64) {
         self.records.inc_by(records);
-        self.connections.set(i64::try_from(analysis.connections.len()).unwrap_or(i64::MAX));
+        let sampled = OfSample { sampled: "true" };
+        let connections = i64::try_from(analysis.connections.len()).unwrap_or(i64::MAX);
+        self.connections.get_or_create(&sampled).set(connections);
         let mut longest = [0u64; Stage::ALL.len()];
+        let mut means = [0f64; Stage::ALL.len()];
         for one in &analysis.connections {
             let group = self.group(&one.connection);
+            self.overflow.inc_by(u64::from(group.port == OTHER));
             self.add_connection(one, &group);
             for stage in one.flows.iter().flat_map(|flow| &flow.stages) {
+                let Some(length) = stage.length_bytes else { continue };
                 let longest = &mut longest[stage.stage as usize];
-                *longest = (*longest).max(stage.length_bytes.map_or(0, |length| length.max));
+                *longest = (*longest).max(length.max);
+                means[stage.stage as usize] += length.mean;
             }
         }
-        for (stage, longest) in Stage::ALL.into_iter().zip(longest) {
+        for (stage, (longest, mean)) in Stage::ALL.into_iter().zip(longest.into_iter().zip(means)) {
             let of_stage = OfStage { stage: stage.name() };
+            self.queue.get_or_create(&of_stage).set(mean);
             self.queue_max.get_or_create(&of_stage).set(i64::try_from(longest).unwrap_or(i64::MAX));
         }
     }
@@ -250,29 +255,52 @@ impl Metrics {
                 port: port.clone(),
                 protocol,
             };
-            self.findings.get_or_create(&labels).inc();
+            let example = OfConnection { connection: one.connection.id.0 };
+            self.findings.get_or_create(&labels).inc_by(1, Some(example), None);
             self.lost.get_or_create(&labels).inc_by(finding.cost_ns as f64 * NS);
         }
     }
 
-    /// Adds the times that bytes of a connection were in its stages, of those that left within `times`. `losses` are
-    /// those that touched the connection.
-    pub fn add_delays(
-        &self,
+    /// Adds the times that bytes of a connection were in its stages, of those that left within `times`, and the bytes
+    /// that were sent again then. `losses` are those that touched the connection.
+    pub fn add_flows(
+        &mut self,
         store: &ConnectionStore,
         losses: &[LossInterval],
         reasons: &DropReasons,
         times: RangeInclusive<u64>,
     ) {
+        let example = OfConnection { connection: store.connection.id.0 };
         for direction in [Direction::FromClient, Direction::FromServer] {
+            self.add_retransmissions(store, direction, &times);
             let curves = FlowCurves::new(store, direction, losses, reasons);
             for stage in Stage::ALL {
                 let of_stage = self.delays.get_or_create(&OfStage { stage: stage.name() });
                 let left = curves.delays(stage).into_iter();
                 for residence in left.filter(|it| times.contains(&it.left_ns)) {
-                    of_stage.observe(residence.delay_ns() as f64 * NS);
+                    of_stage.observe(residence.delay_ns() as f64 * NS, Some(example), None);
                 }
             }
+        }
+    }
+
+    fn add_retransmissions(
+        &mut self,
+        store: &ConnectionStore,
+        direction: Direction,
+        times: &RangeInclusive<u64>,
+    ) {
+        let events = store.flow(direction).events_of(Kind::Retransmit);
+        for event in events.filter(|event| times.contains(&event.at_ns) && event.len > 0) {
+            let Group { process, port, protocol } = self.group(&store.connection);
+            let labels = OfRetransmission {
+                class: RetransmitClass::from_code(event.code).name(),
+                direction: direction.sender().name(),
+                process,
+                port,
+                protocol,
+            };
+            self.retransmitted.get_or_create(&labels).inc_by(u64::from(event.len));
         }
     }
 
@@ -292,7 +320,6 @@ impl Metrics {
             self.groups.insert(group.clone());
             return group;
         }
-        self.overflow.inc();
         Group { process: OTHER.to_owned(), port: OTHER.to_owned(), ..group }
     }
 
@@ -304,6 +331,10 @@ impl Metrics {
         for (point, missed) in counted.missed.by_point() {
             let point = point.map_or("none", Point::name);
             to(&self.missed.get_or_create(&OfPoint { point }), missed);
+        }
+        for (point, cost) in Point::ALL.into_iter().zip(counted.costs.into_iter().flatten()) {
+            let seconds = self.run_time.get_or_create(&OfPoint { point: point.name() });
+            seconds.inc_by((cost.run_ns as f64 * NS - seconds.get()).max(0.0));
         }
         self.cpu.inc_by((counted.cpu_s - self.cpu.get()).max(0.0));
         self.segment_bytes.set(i64::try_from(counted.segment_bytes).unwrap_or(i64::MAX));
@@ -319,10 +350,18 @@ impl Metrics {
         let _ = encode(&mut text, &self.registry);
         text
     }
+
+    /// All of it in the older text form of Prometheus, for programs that ask for no OpenMetrics.
+    pub fn plain_text(&self) -> String {
+        exposition::plain(&self.text())
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
+    use std::process::{Command, Stdio};
+
     use sockscope_analysis::{FindingId, TraceFacts, Window};
     use sockscope_record::{ConnectionId, Kind, Record};
 
@@ -341,10 +380,10 @@ mod tests {
         for line in [
             "sockscope_ledger_seconds_total{place=\"send_queue.nagle\",direction=\"client\",process=\"redis\",port=\"6379\",protocol=\"tcp\"} 0.08",
             "sockscope_ledger_seconds_total{place=\"wire\",direction=\"client\",process=\"redis\",port=\"6379\",protocol=\"tcp\"} 0.02",
-            "sockscope_findings_total{finding=\"nagle-delayed-ack\",process=\"redis\",port=\"6379\",protocol=\"tcp\"} 2",
+            "sockscope_findings_total{finding=\"nagle-delayed-ack\",process=\"redis\",port=\"6379\",protocol=\"tcp\"} 2 # {connection=\"1\"} 1.0",
             "sockscope_finding_lost_seconds_total{finding=\"nagle-delayed-ack\",process=\"redis\",port=\"6379\",protocol=\"tcp\"} 0.08",
             "sockscope_records_total 14",
-            "sockscope_connections 1",
+            "sockscope_connections{sampled=\"true\"} 1",
             "# UNIT sockscope_ledger_seconds seconds",
             "# EOF",
         ] {
@@ -354,7 +393,7 @@ mod tests {
 
     #[test]
     fn a_delay_is_in_the_bucket_above_it() {
-        let metrics = Metrics::default();
+        let mut metrics = Metrics::default();
         let mut window = Window::new();
         window.connection(connection(1));
         // Written at 1 s and taken by TCP 44 ms later.
@@ -365,9 +404,9 @@ mod tests {
         window.refresh(TraceFacts::default(), Some(2 * SECOND));
         let store = window.store(ConnectionId(1)).unwrap();
         let none = DropReasons::new();
-        metrics.add_delays(store, &[], &none, taken_ns + 1..=2 * SECOND);
+        metrics.add_flows(store, &[], &none, taken_ns + 1..=2 * SECOND);
         assert!(!metrics.text().contains("_count{stage=\"send_queue\"} 1"), "{}", metrics.text());
-        metrics.add_delays(store, &[], &none, 0..=taken_ns);
+        metrics.add_flows(store, &[], &none, 0..=taken_ns);
         let text = metrics.text();
         let bounds: Vec<(f64, u64)> = text
             .lines()
@@ -375,7 +414,7 @@ mod tests {
             .filter_map(|line| line.strip_prefix("sockscope_stage_delay_seconds_bucket{le=\""))
             .filter_map(|line| {
                 let (bound, rest) = line.split_once('"')?;
-                Some((bound.parse().ok()?, rest.rsplit_once(' ')?.1.parse().ok()?))
+                Some((bound.parse().ok()?, rest.split(' ').nth(1)?.parse().ok()?))
             })
             .collect();
         let at = bounds.partition_point(|(_, count)| *count == 0);
@@ -399,6 +438,61 @@ mod tests {
             text.lines().filter(|line| line.starts_with("sockscope_findings_total")).count();
         assert_eq!(series, GROUPS_MAX + 1);
         assert!(text.contains("sockscope_series_overflow_total 100\n"), "{text}");
+    }
+
+    #[test]
+    fn bytes_that_are_sent_again_count_by_reason_and_refresh() {
+        let mut metrics = Metrics::default();
+        let mut window = Window::new();
+        window.connection(connection(1));
+        let flow = ConnectionId(1).flow(Direction::FromClient);
+        let again = |at_ns, class: RetransmitClass| {
+            let record =
+                Record { at_ns, flow, kind: Kind::Retransmit, len: 300, ..Record::default() };
+            Record { code: class as u8, ..record }
+        };
+        let fast = again(SECOND, RetransmitClass::Fast);
+        window.push(&[fast, again(3 * SECOND, RetransmitClass::Timeout)]);
+        window.refresh(TraceFacts::default(), Some(4 * SECOND));
+        let store = window.store(ConnectionId(1)).unwrap();
+        let none = DropReasons::new();
+        metrics.add_flows(store, &[], &none, 0..=2 * SECOND);
+        let begins = "sockscope_retransmitted_bytes_total{class=";
+        let value = |metrics: &Metrics, class: &str| {
+            let text = metrics.text();
+            let line = text.lines().find(|line| line.starts_with(&format!("{begins}\"{class}\"")));
+            line.map(|line| line.rsplit(' ').next().unwrap_or_default().to_owned())
+        };
+        assert_eq!(value(&metrics, "fast").as_deref(), Some("300"));
+        assert_eq!(value(&metrics, "timeout"), None);
+        metrics.add_flows(store, &[], &none, 2 * SECOND + 1..=4 * SECOND);
+        assert_eq!(value(&metrics, "fast").as_deref(), Some("300"));
+        assert_eq!(value(&metrics, "timeout").as_deref(), Some("300"));
+    }
+
+    #[test]
+    fn promtool_accepts_the_plain_text() {
+        let mut metrics = Metrics::default();
+        metrics.add(&analysis(&[(1, FindingId::NagleDelayedAck, 40)]), 7);
+        metrics.recorder(&Counted { costs: Some(Default::default()), ..Counted::default() });
+        let mut promtool = Command::new("promtool");
+        let promtool = promtool
+            .args(["check", "metrics"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn();
+        let Ok(mut promtool) = promtool else {
+            let test = "promtool_accepts_the_plain_text";
+            let _ = writeln!(std::io::stderr(), "SKIPPED: {test}: there is no promtool");
+            return;
+        };
+        let text = metrics.plain_text();
+        promtool.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+        let judged = promtool.wait_with_output().unwrap();
+        let said =
+            String::from_utf8_lossy(&judged.stderr) + String::from_utf8_lossy(&judged.stdout);
+        assert!(judged.status.success() && said.is_empty(), "{said}\n{text}");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use sockscope_record::{ConnectionId, LossCounts, Record};
+use sockscope_record::{ConnectionId, LossCounts, PointCost, Record};
 
 use super::clock::Calibration;
 use super::late_hooks::LateHooks;
@@ -95,6 +95,10 @@ impl<S: RawSource> Recording<S> {
 
     pub(super) fn missed(&self) -> LossCounts {
         self.meter.totals().missed
+    }
+
+    pub(super) fn costs(&self) -> [PointCost; 8] {
+        self.source.costs()
     }
 
     pub(super) fn step(&mut self, sink: &mut impl Sink) -> Result<(), Error> {
