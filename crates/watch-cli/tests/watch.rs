@@ -1,43 +1,17 @@
 //! `sockscope-watch watch` on traffic of this machine.
 
+mod common;
+
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Command;
+use std::time::Duration;
 
+use common::{CALLS, Program, Watch, may_record, watch};
 use sockscope_analysis::{Analysis, Analyzer, FindingId, TraceFacts};
 use sockscope_trace::Bundle;
-
-/// Calls in one write; after two seconds for a second in two writes, which Nagle's rule and the delayed acknowledgment
-/// make slow.
-const CALLS: &str = "
-import socket, sys, threading, time
-listener = socket.create_server(('127.0.0.1', 0))
-print(listener.getsockname()[1], flush=True)
-sys.stdin.readline()
-def serve():
-    peer = listener.accept()[0]
-    while True:
-        got = 0
-        while got < 400:
-            part = len(peer.recv(400 - got))
-            if not part: return
-            got += part
-        peer.sendall(b'a' * 100)
-threading.Thread(target=serve, daemon=True).start()
-sock = socket.create_connection(listener.getsockname())
-began = time.monotonic()
-while time.monotonic() - began < 60:
-    if 2 < time.monotonic() - began < 3:
-        sock.sendall(b'h' * 100)
-        sock.sendall(b'b' * 300)
-    else:
-        sock.sendall(b'h' * 400)
-        time.sleep(0.002)
-    sock.recv(100)
-";
 
 /// As much as goes through.
 const BULK: &str = "
@@ -54,104 +28,8 @@ sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 while True: sock.sendall(b'x' * 1000)
 ";
 
-/// A program that waits for a line before it begins; it is ended with the test.
-struct Program(Child);
-
-impl Program {
-    fn start(script: &str) -> Self {
-        let mut python = Command::new("python3");
-        let python = python.args(["-c", script]).stdin(Stdio::piped()).stdout(Stdio::piped());
-        Self(python.spawn().expect("python3 is there"))
-    }
-
-    fn port(&mut self) -> String {
-        let mut line = String::new();
-        BufReader::new(self.0.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
-        line.trim().to_owned()
-    }
-
-    fn begin(&mut self) {
-        self.0.stdin.as_mut().unwrap().write_all(b"\n").unwrap();
-    }
-}
-
-impl Drop for Program {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-/// A running recorder with its messages.
-struct Watch {
-    child: Child,
-    messages: std::sync::mpsc::Receiver<String>,
-    said: String,
-}
-
-impl Watch {
-    fn start(command: &mut Command) -> Self {
-        let mut child = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-        let (sender, messages) = std::sync::mpsc::channel();
-        let lines = BufReader::new(child.stderr.take().unwrap()).lines();
-        std::thread::spawn(move || {
-            lines.map_while(Result::ok).try_for_each(|line| sender.send(line))
-        });
-        Self { child, messages, said: String::new() }
-    }
-
-    /// Waits for a message with this in it.
-    fn wait_for(&mut self, word: &str) -> String {
-        let until = Instant::now() + Duration::from_secs(60);
-        loop {
-            let left = until.saturating_duration_since(Instant::now());
-            let line = self.messages.recv_timeout(left);
-            let line = line.unwrap_or_else(|_| panic!("no {word:?} in\n{}", self.said));
-            self.said += &line;
-            self.said.push('\n');
-            if line.contains(word) {
-                return line;
-            }
-        }
-    }
-
-    /// Ends it in order; the rest of its messages.
-    fn end(mut self) -> String {
-        let pid = self.child.id().to_string();
-        assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
-        let status = self.child.wait().unwrap();
-        self.said.extend(self.messages.iter().map(|line| line + "\n"));
-        assert!(status.success(), "{status}: {}", self.said);
-        std::mem::take(&mut self.said)
-    }
-}
-
-impl Drop for Watch {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-fn watch(port: &str, folder: &Path, arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_sockscope-watch"));
-    command.args(["watch", "--port", port, "-o"]).arg(folder).args(arguments);
-    command
-}
-
-/// Whether this process may record; if not, the test counts as skipped.
-fn may_record(test: &str) -> bool {
-    let folder = tempfile::tempdir().unwrap();
-    let output = watch("1", folder.path(), &["--duration", "100ms"]).output().unwrap();
-    if output.status.success() {
-        return true;
-    }
-    let reason = String::from_utf8_lossy(&output.stderr).into_owned();
-    let required = std::env::var("SOCKSCOPE_LIVE").is_ok_and(|wish| wish == "1");
-    assert!(!required, "{reason}");
-    // Of a test that passes libtest shows what is written past its capture.
-    let _ = writeln!(std::io::stderr(), "SKIPPED: {test}: {}", reason.trim_end());
-    false
+fn python(script: &str) -> Program {
+    Program::start(Command::new("python3").args(["-c", script]))
 }
 
 /// Folders with this at the beginning of their names.
@@ -178,7 +56,7 @@ fn root_a_stall_is_kept_once_with_the_time_before_it() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let mut calls = Program::start(CALLS);
+    let mut calls = python(CALLS);
     let port = calls.port();
     let lines = folder.path().join("findings.jsonl");
     let arguments = [
@@ -234,7 +112,7 @@ fn root_a_killed_recorder_leaves_its_recording_to_the_next() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let mut calls = Program::start(CALLS);
+    let mut calls = python(CALLS);
     let port = calls.port();
     let mut recorder = Watch::start(&mut watch(&port, folder.path(), &["--keep", "10s"]));
     recorder.wait_for("a trace is kept when");
@@ -261,7 +139,7 @@ fn root_metrics_are_served_and_the_last_seconds_kept_on_request() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let mut calls = Program::start(CALLS);
+    let mut calls = python(CALLS);
     let port = calls.port();
     let arguments = ["--listen", "127.0.0.1:0", "--when", "lost > 1h in 2h", "--after", "500ms"];
     let wrong = watch(&port, folder.path(), &arguments).output().unwrap();
@@ -318,7 +196,7 @@ fn root_a_full_disk_costs_the_oldest_and_the_recorder_goes_on() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let mut bulk = Program::start(BULK);
+    let mut bulk = python(BULK);
     let port = bulk.port();
     // A disk of 24 MB in a mount namespace of the recorder's own, less than the 64 MB of a segment and of --max-disk.
     let recorder = watch(&port, folder.path(), &["--keep", "10s", "--max-disk", "1G"]);
