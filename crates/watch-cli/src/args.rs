@@ -73,6 +73,12 @@ pub struct Watch {
     /// Serve /metrics (OpenMetrics) and /keep there, as 127.0.0.1:9464
     #[arg(long, value_name = "ADDR:PORT")]
     pub listen: Option<SocketAddr>,
+    /// Send metrics and findings by OTLP over HTTP (JSON) to this collector, as http://127.0.0.1:4318
+    #[arg(long, value_name = "URL", value_parser = crate::otlp::address)]
+    pub otlp: Option<String>,
+    /// Time between two messages of metrics to the collector
+    #[arg(long, value_name = "TIME", value_parser = some_time, default_value = "10s", requires = "otlp")]
+    pub otlp_interval: Duration,
     /// Record calls too: their sizes, and the time that programs spent between them
     #[arg(long)]
     pub calls: bool,

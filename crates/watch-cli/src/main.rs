@@ -10,8 +10,10 @@
 extern crate sockscope_program;
 
 mod args;
+mod collector;
 mod findings;
 mod keep;
+mod otlp;
 mod segments;
 mod serve;
 mod watch;

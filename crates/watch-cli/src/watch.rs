@@ -22,6 +22,7 @@ use sockscope_trace::Meta;
 use sockscope_watch::{Condition, Counted, Quota, Recent, Subject, Watched};
 
 use crate::args;
+use crate::collector::Collector;
 use crate::findings::Lines;
 use crate::keep;
 use crate::segments::{Held, Segments, prepare};
@@ -83,6 +84,7 @@ struct Watch<'a> {
     quota: Quota,
     kept: u64,
     lines: Option<Lines>,
+    collector: Option<Collector>,
     shared: Arc<Shared>,
     server: Option<Server>,
     /// By SIGUSR1.
@@ -121,6 +123,7 @@ impl<'a> Watch<'a> {
         let shared = Arc::new(Shared::default());
         let serve = |address| Server::start(address, Arc::clone(&shared));
         let server = arguments.listen.map(serve).transpose()?;
+        let collector = arguments.otlp.as_deref().map(Collector::start).transpose()?;
         let lines = arguments.findings.as_deref().map(Lines::open).transpose()?;
         let options =
             Options { calls: arguments.calls, statistics: arguments.cost, ..Options::default() };
@@ -163,6 +166,7 @@ impl<'a> Watch<'a> {
             quota: Quota::new(arguments.per_hour),
             kept: 0,
             lines,
+            collector,
             shared,
             server,
             asked,
@@ -278,6 +282,9 @@ impl<'a> Watch<'a> {
         {
             stderr!("sockscope: the findings of this second are not written: {error}");
         }
+        if let Some(collector) = &mut self.collector {
+            collector.send_findings(analysis, until_ns);
+        }
         let records = std::mem::take(&mut self.records);
         let mut metrics = self.shared.metrics.lock().unwrap_or_else(PoisonError::into_inner);
         metrics.add(analysis, records);
@@ -298,7 +305,11 @@ impl<'a> Watch<'a> {
             kept: self.kept,
             refused: self.quota.refused(),
             removed_early,
+            otlp: self.collector.as_ref().map(|collector| collector.counts()),
         });
+        if let Some(collector) = &mut self.collector {
+            collector.send_metrics_after(self.arguments.otlp_interval, &metrics);
+        }
         drop(metrics);
         let mut reason = None;
         for watched in &mut self.conditions {
@@ -394,6 +405,7 @@ impl<'a> Watch<'a> {
         let folder = self.segments.folder();
         fs::remove_dir_all(folder)
             .map_err(|error| Failure::file("cannot remove", folder, &error))?;
+        self.end_collector();
         let (not_written, removed_early) = self.segments.given_up();
         let missed = self.recording.missed().total();
         stderr!("sockscope: {} kept, {missed} records missed", counted(self.kept, "trace"));
@@ -405,5 +417,18 @@ impl<'a> Watch<'a> {
             );
         }
         Ok(())
+    }
+
+    /// Sends the metrics as of now, and the messages that wait.
+    fn end_collector(&mut self) {
+        let Some(mut collector) = self.collector.take() else { return };
+        let metrics = self.shared.metrics.lock().unwrap_or_else(PoisonError::into_inner);
+        collector.send_metrics_after(Duration::ZERO, &metrics);
+        drop(metrics);
+        let [sent, dropped] = collector.end();
+        stderr!(
+            "sockscope: the collector took {}, {dropped} were dropped",
+            counted(sent, "message")
+        );
     }
 }

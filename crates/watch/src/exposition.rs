@@ -1,4 +1,4 @@
-//! The text of OpenMetrics, read back: the older form of Prometheus is made from it.
+//! The text of OpenMetrics, read back: other forms are made from it, as the library has no way to the values of a family.
 
 use std::collections::HashSet;
 
@@ -23,6 +23,73 @@ pub(crate) fn plain(open_metrics: &str) -> String {
         plain.push('\n');
     }
     plain
+}
+
+/// Metrics of one name, with their samples.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Family<'a> {
+    pub name: &'a str,
+    pub kind: &'a str,
+    pub unit: &'a str,
+    pub help: &'a str,
+    pub samples: Vec<Sample<'a>>,
+}
+
+/// One value with its labels.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Sample<'a> {
+    pub labels: Vec<(&'a str, String)>,
+    pub value: &'a str,
+}
+
+/// The families of an OpenMetrics text of ours.
+pub(crate) fn families(open_metrics: &str) -> Vec<Family<'_>> {
+    let mut families: Vec<Family<'_>> = Vec::new();
+    for line in open_metrics.lines() {
+        let described = |word| line.strip_prefix(word)?.split_once(' ');
+        if let Some((name, help)) = described("# HELP ") {
+            families.push(Family { name, help, ..Family::default() });
+            continue;
+        }
+        let Some(family) = families.last_mut() else { continue };
+        if let Some((_, kind)) = described("# TYPE ") {
+            family.kind = kind;
+        } else if let Some((_, unit)) = described("# UNIT ") {
+            family.unit = unit;
+        } else if !line.starts_with('#') {
+            let line = without_exemplar(line);
+            let (series, value) = line.split_at(labels_end(line));
+            let labels = series.split_once('{').map_or("", |(_, labels)| labels);
+            family.samples.push(Sample { labels: read_labels(labels), value: value.trim_start() });
+        }
+    }
+    families
+}
+
+/// Labels up to the brace behind them.
+fn read_labels(mut text: &str) -> Vec<(&str, String)> {
+    let mut labels = Vec::new();
+    while let Some((name, rest)) = text.split_once("=\"") {
+        let mut value = String::new();
+        let mut bytes = rest.char_indices();
+        text = "";
+        while let Some((at, one)) = bytes.next() {
+            match one {
+                '"' => {
+                    text = rest[at + 1..].trim_start_matches(',');
+                    break;
+                }
+                '\\' => match bytes.next() {
+                    Some((_, 'n')) => value.push('\n'),
+                    Some((_, escaped)) => value.push(escaped),
+                    None => {}
+                },
+                one => value.push(one),
+            }
+        }
+        labels.push((name, value));
+    }
+    labels
 }
 
 /// A sample up to its value, which has no space.
@@ -71,5 +138,24 @@ a_total{x=\"} # {\\\" 1\"} 2
 b 3
 ";
         assert_eq!(plain(open_metrics), expected);
+    }
+
+    #[test]
+    fn a_family_has_its_samples() {
+        let open_metrics = "\
+# HELP a_seconds Times.
+# TYPE a_seconds counter
+# UNIT a_seconds seconds
+a_seconds_total{x=\"p\\\"q, r=\\\\\",y=\"\"} 2.5 # {connection=\"1\"} 1
+# HELP b Now.
+# TYPE b gauge
+b 3
+# EOF
+";
+        let [a, b] = &families(open_metrics)[..] else { panic!("two families") };
+        assert_eq!((a.name, a.kind, a.unit, a.help), ("a_seconds", "counter", "seconds", "Times."));
+        let labels = vec![("x", "p\"q, r=\\".to_owned()), ("y", String::new())];
+        assert_eq!(a.samples, [Sample { labels, value: "2.5" }]);
+        assert_eq!(b.samples, [Sample { labels: Vec::new(), value: "3" }]);
     }
 }

@@ -56,3 +56,8 @@ pub(crate) struct OfStage {
 pub(crate) struct OfPoint {
     pub point: &'static str,
 }
+
+#[derive(Debug, Clone, Hash, PartialEq, Eq, EncodeLabelSet)]
+pub(crate) struct OfResult {
+    pub result: &'static str,
+}

@@ -2,15 +2,17 @@
 //!
 //! A [`Condition`] says when the last seconds are worth keeping, [`Recent`] has the figures that it looks at. A [`Ring`]
 //! knows the segments of the recording on the disk: those that are surplus, and those that a bundle needs. A [`Quota`] bounds
-//! the bundles of an hour. [`Metrics`] sums up what was seen since the start.
+//! the bundles of an hour. [`Metrics`] sums up what was seen since the start, and [`Sender`] makes messages of it.
 //!
 //! Times are nanoseconds of the clock of the records (`CLOCK_MONOTONIC`), so that a step of the wall clock changes
 //! nothing.
 
 mod condition;
+mod exponential;
 mod exposition;
 mod labels;
 mod metrics;
+mod otlp;
 mod quota;
 mod recent;
 mod ring;
@@ -19,6 +21,7 @@ mod testing;
 
 pub use condition::{Condition, Subject};
 pub use metrics::{Counted, Metrics};
+pub use otlp::Sender;
 pub use quota::Quota;
 pub use recent::{Recent, Watched, Worst};
 pub use ring::{Ring, Segment};

@@ -19,9 +19,10 @@ use sockscope_record::{
     Connection, Direction, Kind, LossCounts, Point, PointCost, RetransmitClass, Stage,
 };
 
+use crate::exponential::Exponential;
 use crate::exposition;
 use crate::labels::{
-    Group, OfConnection, OfFinding, OfPlace, OfPoint, OfRetransmission, OfSample, OfStage,
+    Group, OfConnection, OfFinding, OfPlace, OfPoint, OfResult, OfRetransmission, OfSample, OfStage,
 };
 
 type Seconds = Counter<f64, AtomicU64>;
@@ -52,6 +53,8 @@ pub struct Counted {
     pub refused: u64,
     /// Segments that were removed before their time, as the disk or its bound had no room.
     pub removed_early: u64,
+    /// Messages that a collector took, and those that were dropped; `None` without a collector.
+    pub otlp: Option<[u64; 2]>,
 }
 
 /// Sums over all that was analysed.
@@ -62,6 +65,8 @@ pub struct Metrics {
     findings: Family<OfFinding, CounterWithExemplar<OfConnection>>,
     lost: Family<OfFinding, Seconds>,
     delays: Family<OfStage, Delays, fn() -> Delays>,
+    /// The same for OTLP, in the order of [`Stage::ALL`].
+    exponential: [Exponential; Stage::ALL.len()],
     queue: Family<OfStage, Gauge<f64, AtomicU64>>,
     queue_max: Family<OfStage, Gauge>,
     retransmitted: Family<OfRetransmission, Counter>,
@@ -75,6 +80,7 @@ pub struct Metrics {
     kept: Counter,
     refused: Counter,
     removed_early: Counter,
+    otlp: Family<OfResult, Counter>,
 }
 
 impl fmt::Debug for Metrics {
@@ -96,6 +102,7 @@ impl Default for Metrics {
             findings: Family::default(),
             lost: Family::default(),
             delays: Family::new_with_constructor(buckets as fn() -> Delays),
+            exponential: Default::default(),
             queue: Family::default(),
             queue_max: Family::default(),
             retransmitted: Family::default(),
@@ -109,6 +116,7 @@ impl Default for Metrics {
             kept: Counter::default(),
             refused: Counter::default(),
             removed_early: Counter::default(),
+            otlp: Family::default(),
         };
         this.register();
         this
@@ -201,6 +209,11 @@ impl Metrics {
             "Segments that made room before their time",
             self.removed_early.clone(),
         );
+        all.register(
+            "otlp_messages",
+            "Messages that the collector took, and those that were dropped",
+            self.otlp.clone(),
+        );
     }
 
     /// Adds the analysis of the next part, with so many new records.
@@ -277,8 +290,14 @@ impl Metrics {
             for stage in Stage::ALL {
                 let of_stage = self.delays.get_or_create(&OfStage { stage: stage.name() });
                 let left = curves.delays(stage).into_iter();
+                let mut longest_ns = None;
                 for residence in left.filter(|it| times.contains(&it.left_ns)) {
-                    of_stage.observe(residence.delay_ns() as f64 * NS, Some(example), None);
+                    let delay_s = residence.delay_ns() as f64 * NS;
+                    // Few delays are longer than all before, and an exemplar costs more than the rest.
+                    let is_longest = Some(residence.delay_ns()) > longest_ns;
+                    longest_ns = longest_ns.max(Some(residence.delay_ns()));
+                    of_stage.observe(delay_s, is_longest.then_some(example), None);
+                    self.exponential[stage as usize].observe(delay_s);
                 }
             }
         }
@@ -341,6 +360,16 @@ impl Metrics {
         to(&self.kept, counted.kept);
         to(&self.refused, counted.refused);
         to(&self.removed_early, counted.removed_early);
+        for (result, messages) in
+            ["sent", "dropped"].into_iter().zip(counted.otlp.into_iter().flatten())
+        {
+            to(&self.otlp.get_or_create(&OfResult { result }), messages);
+        }
+    }
+
+    /// Delays of the stages, in the order of [`Stage::ALL`].
+    pub(crate) fn exponential(&self) -> &[Exponential; Stage::ALL.len()] {
+        &self.exponential
     }
 
     /// All of it as text (OpenMetrics 1.0).
