@@ -63,6 +63,19 @@ impl Recording {
     ///
     /// When the probes cannot be attached.
     pub fn start(pick: Pick, options: Options) -> Result<Self, Failure> {
+        Self::start_then(pick, options, || {})
+    }
+
+    /// The same; its thread runs `attached` as soon as the probes are attached, as to give up rights.
+    ///
+    /// # Errors
+    ///
+    /// As above.
+    pub fn start_then(
+        pick: Pick,
+        options: Options,
+        attached: impl FnOnce() + Send + 'static,
+    ) -> Result<Self, Failure> {
         let (sender, messages) = sync_channel(MESSAGES_MAX);
         let (started, is_started) = sync_channel(1);
         let missed = Arc::new(Mutex::new(LossCounts::default()));
@@ -81,6 +94,7 @@ impl Recording {
                     return Ok(());
                 }
             };
+            attached();
             let _ = started.send(Ok(recorder.hooks()));
             let mut costs_at = Instant::now();
             while !stopped.load(Ordering::Relaxed) {

@@ -64,7 +64,8 @@ pub struct Watch {
     /// Traces that are kept in an hour at most
     #[arg(long, value_name = "N", default_value_t = 6)]
     pub per_hour: usize,
-    /// Program and arguments to start when a trace was kept; its folder is added as the last argument
+    /// Program and arguments to start when a trace was kept; its folder is added as the last argument. The recorder
+    /// then keeps all its rights
     #[arg(long, value_name = "COMMAND", value_parser = words)]
     pub exec: Option<Words>,
     /// Write each finding as a line of JSON to this file, which may be rotated; - is standard output

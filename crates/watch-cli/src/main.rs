@@ -14,6 +14,7 @@ mod collector;
 mod findings;
 mod keep;
 mod otlp;
+mod sandbox;
 mod segments;
 mod serve;
 mod watch;

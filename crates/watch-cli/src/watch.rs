@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -25,6 +26,7 @@ use crate::args;
 use crate::collector::Collector;
 use crate::findings::Lines;
 use crate::keep;
+use crate::sandbox::{Sandbox, restrict};
 use crate::segments::{Held, Segments, prepare};
 use crate::serve::{Server, Shared};
 
@@ -109,6 +111,38 @@ struct Making {
     thread: JoinHandle<Result<Option<u64>, Failure>>,
 }
 
+/// Starts the recorder, and gives up rights, unless a command of the user needs them.
+fn start_in_sandbox(
+    arguments: &args::Watch,
+    pick: &Pick,
+    options: Options,
+) -> Result<Recording, Failure> {
+    if arguments.exec.is_some() {
+        return Recording::start(pick.clone(), options);
+    }
+    let folder_of = |file: &Path| match file.parent() {
+        Some(folder) if folder != Path::new("") => folder.to_owned(),
+        _ => PathBuf::from("."),
+    };
+    // A file that is rotated is begun again in its folder.
+    let findings = arguments.findings.as_deref().filter(|file| *file != Path::new("-"));
+    let findings = findings.map(folder_of);
+    let folders: Vec<&Path> =
+        [Some(arguments.output.as_path()), findings.as_deref()].into_iter().flatten().collect();
+    let sandbox = Sandbox::new(&folders, arguments.otlp.is_some())?;
+    let (files, (sender, is_restricted)) = (sandbox.files()?, sync_channel(1));
+    let recording = Recording::start_then(pick.clone(), options, move || {
+        let _ = sender.send(restrict(files));
+    })?;
+    if let Ok(restricted) = is_restricted.recv() {
+        restricted?;
+    }
+    if !sandbox.enter()? {
+        stderr!("sockscope: this kernel has no Landlock: the recorder may open files elsewhere");
+    }
+    Ok(recording)
+}
+
 impl<'a> Watch<'a> {
     fn start(
         arguments: &'a args::Watch,
@@ -120,14 +154,15 @@ impl<'a> Watch<'a> {
             fs::create_dir(folder).map_err(|error| Failure::file("cannot make", folder, &error))?;
         }
         let earlier = prepare(&folder.join("segments"))?;
+        let lines = arguments.findings.as_deref().map(Lines::open).transpose()?;
+        let options =
+            Options { calls: arguments.calls, statistics: arguments.cost, ..Options::default() };
+        let recording = start_in_sandbox(arguments, pick, options)?;
+        // Their threads have the limits of this one.
         let shared = Arc::new(Shared::default());
         let serve = |address| Server::start(address, Arc::clone(&shared));
         let server = arguments.listen.map(serve).transpose()?;
         let collector = arguments.otlp.as_deref().map(Collector::start).transpose()?;
-        let lines = arguments.findings.as_deref().map(Lines::open).transpose()?;
-        let options =
-            Options { calls: arguments.calls, statistics: arguments.cost, ..Options::default() };
-        let recording = Recording::start(pick.clone(), options)?;
         let meta = Meta {
             tool_version: env!("CARGO_PKG_VERSION").to_owned(),
             host: machine::host(),
