@@ -582,12 +582,18 @@ impl<A: Copy + PartialEq> Client<A> {
     /// TC1 or TC2 passed: a header without data asks for the server's state.
     fn ask_again(&mut self, now_ns: u64) {
         let round_trip_ns = self.round_trip_ns();
+        let response_wait_ns = self.response_wait_ns();
         let Some(active) = &mut self.active else { return };
         let silence_ns = now_ns.saturating_sub(active.heard_ns);
         let is_tired =
             active.count >= self.config.retries && silence_ns >= self.config.silence_ns_min;
         if is_tired || silence_ns >= self.config.silence_ns_max {
             return self.fail(code::RETRANS_TIMEOUT);
+        }
+        // A question would have blocks sent again that have not left yet.
+        if active.timer.0 == Timer::Response && active.outgoing.has_queued() {
+            active.timer.1 = now_ns.saturating_add(response_wait_ns);
+            return;
         }
         // Each silence doubles the wait, up to the longest service time.
         let doubled_ns = round_trip_ns << active.count.min(16);

@@ -99,11 +99,14 @@ impl Default for Config {
 
 impl Config {
     /// For a node whose link carries `bits_per_s`, where headers and silence around a packet of VMTP take the
-    /// time of `around_bytes`.
+    /// time of `around_bytes`. On a slow link the wait for the next packet of a group is longer, too.
     pub fn at_rate(self, bits_per_s: u64, around_bytes: usize) -> Self {
         let bits = (self.packet_bytes + around_bytes) as u128 * 8;
         let packet_ns = bits * 1_000_000_000 / u128::from(bits_per_s.max(1));
-        Self { packet_ns: u64::try_from(packet_ns).unwrap_or(u64::MAX), ..self }
+        let packet_ns = u64::try_from(packet_ns).unwrap_or(u64::MAX);
+        // Ten packet times (RFC 1045): a packet and its longest gap take nine.
+        let next_packet_ns = self.next_packet_ns.max(packet_ns.saturating_mul(10));
+        Self { packet_ns, next_packet_ns, ..self }
     }
 
     /// Time of a message of `bytes` on the link, with its gaps; 0 where the rate is not known.

@@ -121,7 +121,9 @@ fn the_calls_of_64_clients_on_a_cable_end() {
     let text = "request_bytes = 16384\nresponse_bytes = 16384\nclients = 64\nown_hosts = true\n\
         run_ms = 8000";
     let measured = run(text);
-    assert!(measure(&measured, "failed_calls") * 100.0 < measured.call_ns.n() as f64);
+    // Without gaps one in 18 fails (`docs/fidelity.md`).
+    let failed = measure(&measured, "failed_calls");
+    assert!(failed * 50.0 < measured.call_ns.n() as f64, "{failed} of {}", measured.call_ns.n());
     assert!(measured.call_ns.n() > 64, "{} calls", measured.call_ns.n());
     assert!(measure(&measured, "network_busy_percent") < 100.5);
 }

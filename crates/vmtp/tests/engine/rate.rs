@@ -64,3 +64,12 @@ fn without_the_rate_of_the_link_there_are_no_gaps() {
     let all = again(&Config { packet_ns: 0, ..config() }, [GROUP_BYTES, 0], 3 * MS / 2, 10);
     assert!(all.iter().all(|again| again[0] > 0), "{all:?}");
 }
+
+/// A packet takes 12 ms on a link of 1 Mbit/s, and a group 200 ms. No block is asked for before it has left.
+#[test]
+fn the_waits_for_packets_are_longer_on_a_slow_link() {
+    let slow = Config { packet_bytes: 1472, ..Config::default() }.at_rate(1_000_000, 66);
+    let all = again(&slow, [GROUP_BYTES, GROUP_BYTES], 15 * MS, 40);
+    assert!(all[0].iter().all(|again| *again > 16), "{all:?}");
+    assert!(all[20..].iter().all(|again| *again == [0, 0]), "{all:?}");
+}
