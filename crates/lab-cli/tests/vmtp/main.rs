@@ -96,9 +96,9 @@ fn a_group_is_called_by_multicast_and_each_member_answers() {
         own.collect::<Vec<_>>()
     });
     assert!(names.iter().all(|(_, answer)| answer.ends_with(&format!(":{port}: hello"))), "{said}");
-    let nobody = call("UG-21329-127.0.0.1");
-    assert!(text(&nobody.stderr).contains("no answer"), "{nobody:?}");
-    assert_eq!(nobody.status.code(), Some(2));
+    let unanswered = call("UG-21329-127.0.0.1");
+    assert!(text(&unanswered.stderr).contains("no answer"), "{unanswered:?}");
+    assert_eq!(unanswered.status.code(), Some(2));
     let no_group = call("BE-1-127.0.0.1");
     assert!(text(&no_group.stderr).contains("no group"), "{no_group:?}");
 }

@@ -192,8 +192,8 @@ fn link(parameters: &VmtpParameters) -> LinkConfig {
     LinkConfig { kind, faults: link_faults(parameters.faults()) }
 }
 
-/// Two blocks to a packet, gaps in packet times of the cable, and the time limits of Stanford's BSD code of 1986-87, from which the
-/// Ultrix port descends.
+/// Two blocks to a packet, gaps in packet times of the cable, and the time limits of Stanford's BSD code of
+/// 1986-87, from which the Ultrix port descends.
 fn config() -> Config {
     Config {
         retries: 3,
