@@ -12,7 +12,7 @@ use super::*;
 fn study() -> Vec<(Experiment, Vec<Case>)> {
     let all = builtin().unwrap().into_iter().filter(|one| one.paper == "sunos-ipc");
     let study: Vec<_> = all.map(|one| (one.clone(), one.cases().unwrap())).collect();
-    assert_eq!(study.len(), 13);
+    assert_eq!(study.len(), 14);
     study
 }
 

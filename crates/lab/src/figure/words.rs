@@ -36,7 +36,7 @@ const NAMES: [(&str, &str); 26] = [
 ];
 
 /// Values that are names of things, or words of a rule.
-const VALUES: [(&str, &str); 31] = [
+const VALUES: [(&str, &str); 33] = [
     ("4.2bsd", "4.2BSD"),
     ("4.2bsd-cabrera", "4.2BSD"),
     ("4.3bsd", "4.3BSD"),
@@ -52,6 +52,7 @@ const VALUES: [(&str, &str); 31] = [
     ("quic", "QUIC"),
     ("reno", "4.3BSD-Reno"),
     ("round-robin", "in turn"),
+    ("sack", "SACK"),
     ("sparcstation-1", "SPARCstation 1"),
     ("sparcstation-2", "SPARCstation 2"),
     ("sunos-4.0.3", "SunOS 4.0.3"),
@@ -63,6 +64,7 @@ const VALUES: [(&str, &str); 31] = [
     ("vmtp", "VMTP"),
     ("vmtp-ip", "VMTP over IP"),
     ("vmtp-udp", "VMTP over UDP"),
+    ("window_scaling", "window scaling"),
     ("send_rule=old", "old rule"),
     ("send_rule=cluster", "rule by cluster"),
     ("send_rule=low-water", "low-water rule"),
@@ -88,9 +90,11 @@ pub(super) fn of_name(name: &str) -> String {
     found(&NAMES, name).map_or_else(|| Measured::of(name).words, str::to_owned)
 }
 
-/// The words for a value that is a word: `SPARCstation 1`.
+/// The words for a value that is a word: `SPARCstation 1`, or `SunOS 4.1 + SACK` for a system with an option.
 pub(super) fn of_word(word: &str) -> String {
-    found(&VALUES, word).unwrap_or(word).to_owned()
+    let parts: Vec<&str> =
+        word.split('+').map(|part| found(&VALUES, part).unwrap_or(part)).collect();
+    parts.join(" + ")
 }
 
 /// A parameter in a legend: `socket buffer 8.00 KiB`, `without Nagle's rule`, `SPARCstation 1`.
@@ -130,6 +134,9 @@ mod tests {
     fn a_parameter_has_the_words_of_the_papers() {
         let text = |name: &str, value: &str| of_parameter(name, &Value::from(value));
         assert_eq!(text("machine", "sparcstation-1"), "SPARCstation 1");
+        let with_options = "reno+window_scaling+timestamps+sack";
+        let words = "4.3BSD-Reno + window scaling + timestamps + SACK";
+        assert_eq!(text("personality", with_options), words);
         assert_eq!(text("load_at", "server"), "load on the server");
         assert_eq!(text("server_machine", "decstation-3100"), "server DECstation 3100");
         assert_eq!(text("send_rule", "low-water"), "low-water rule");
