@@ -94,6 +94,37 @@ class Bundles(unittest.TestCase):
                 ask()
             self.assertTrue(str(caught.exception).startswith(line), str(caught.exception))
 
+    def test_numbers_outside_their_range_are_named_with_the_range(self):
+        bundle = bundles.stalled()
+        for ask, line in [
+            (lambda: bundle.report(flow=-1), "flow: expected 0 or more, found -1"),
+            (lambda: bundle.curve(2**40, 1), "flow: expected 4294967295 or less, found 1099511627776"),
+            (lambda: bundle.curve(2, 2**80), f"point: expected 1 to 8, found {2**80}"),
+            (lambda: bundle.ledger(2, 0), "bins: expected 1 or more, found 0"),
+            (lambda: bundle.ledger(2, bins=-(2**80)), f"bins: expected 1 or more, found -{2**80}"),
+            (lambda: bundle.plot("acks", from_ns=-4), "from_ns: expected 0 or more, found -4"),
+            (lambda: bundle.plot("acks", to_ns=2**64), f"to_ns: expected {2**64 - 1} or less, found {2**64}"),
+            (lambda: bundle.plot("acks", width=-1), "width: expected 0 or more, found -1"),
+            (lambda: bundle.plot("acks", height=2**32), "height: expected 4294967295 or less, found 4294967296"),
+            (lambda: sockscope.lab.run("bb-2", seed=-1), "seed: expected 0 or more, found -1"),
+            (lambda: sockscope.lab.run("bb-2", repetitions=-1), "repetitions: expected 1 or more, found -1"),
+        ]:
+            with self.assertRaises(sockscope.Error) as caught:
+                ask()
+            self.assertEqual(str(caught.exception), line)
+
+    def test_arguments_of_another_type_are_named_with_the_expectation(self):
+        bundle = bundles.stalled()
+        for ask, line in [
+            (lambda: bundle.queue(2, 3), "stage: expected a name, found int"),
+            (lambda: bundle.curve(2, None), "point: expected 1 to 8, or a name, found NoneType"),
+            (lambda: bundle.plot("acks", width="wide"), "width: expected a whole number, found str"),
+            (lambda: bundle.ledger("2"), "flow: expected a whole number, found str"),
+        ]:
+            with self.assertRaises(TypeError) as caught:
+                ask()
+            self.assertEqual(str(caught.exception), line)
+
     def test_points_have_numbers_and_names(self):
         bundle = bundles.stalled()
         by_number, by_name = bundle.curve(2, 1), bundle.curve(2, "SendEnqueue")

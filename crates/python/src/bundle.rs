@@ -15,6 +15,7 @@ use sockscope_trace::Bundle as TraceBundle;
 use crate::analysed::{Analysed, Once};
 use crate::error::Problem;
 use crate::figure::{self, Figure, Wish};
+use crate::numbers;
 use crate::table::Table;
 use crate::words::{PointWord, StageWord};
 
@@ -57,7 +58,11 @@ impl Analysis {
 impl Analysis {
     /// The report as a dict, schema `sockscope.report/2`: the same content as `sockscope report --format json`.
     #[pyo3(signature = (*, flow=None))]
-    fn report<'py>(&self, py: Python<'py>, flow: Option<u32>) -> PyResult<Bound<'py, PyAny>> {
+    fn report<'py>(
+        &self,
+        py: Python<'py>,
+        #[pyo3(from_py_with = numbers::flow_or_none)] flow: Option<u32>,
+    ) -> PyResult<Bound<'py, PyAny>> {
         let json = self.with(py, |analysed| analysed.report(&Json, flow))?;
         py.import("json")?.call_method1("loads", (PyBytes::new(py, &json),))
     }
@@ -109,26 +114,41 @@ impl Analysis {
     fn ledger(
         &self,
         py: Python<'_>,
-        flow: Option<u32>,
-        bins: Option<NonZeroU32>,
+        #[pyo3(from_py_with = numbers::flow_or_none)] flow: Option<u32>,
+        #[pyo3(from_py_with = numbers::bins)] bins: Option<NonZeroU32>,
     ) -> PyResult<Table> {
         self.table(py, move |tables| tables.ledger(flow.map(FlowId), bins))
     }
 
     /// The bytes of a flow that have passed a point (1 to 8, or its name), as steps over time.
-    fn curve(&self, py: Python<'_>, flow: u32, point: PointWord) -> PyResult<Table> {
+    fn curve(
+        &self,
+        py: Python<'_>,
+        #[pyo3(from_py_with = numbers::flow)] flow: u32,
+        point: PointWord,
+    ) -> PyResult<Table> {
         let point = point.point()?;
         self.table(py, move |tables| tables.curve(FlowId(flow), point))
     }
 
     /// The length of the queue of a stage, as steps over time.
-    fn queue(&self, py: Python<'_>, flow: u32, stage: StageWord) -> PyResult<Table> {
+    fn queue(
+        &self,
+        py: Python<'_>,
+        #[pyo3(from_py_with = numbers::flow)] flow: u32,
+        stage: StageWord,
+    ) -> PyResult<Table> {
         let stage = stage.stage()?;
         self.table(py, move |tables| tables.queue(FlowId(flow), stage))
     }
 
     /// The time in a stage of each run of bytes, by position.
-    fn delays(&self, py: Python<'_>, flow: u32, stage: StageWord) -> PyResult<Table> {
+    fn delays(
+        &self,
+        py: Python<'_>,
+        #[pyo3(from_py_with = numbers::flow)] flow: u32,
+        stage: StageWord,
+    ) -> PyResult<Table> {
         let stage = stage.stage()?;
         self.table(py, move |tables| tables.delays(FlowId(flow), stage))
     }
@@ -141,11 +161,11 @@ impl Analysis {
         &self,
         py: Python<'_>,
         figure: String,
-        flow: Option<u32>,
-        from_ns: Option<u64>,
-        to_ns: Option<u64>,
-        width: u32,
-        height: u32,
+        #[pyo3(from_py_with = numbers::flow_or_none)] flow: Option<u32>,
+        #[pyo3(from_py_with = numbers::from_ns)] from_ns: Option<u64>,
+        #[pyo3(from_py_with = numbers::to_ns)] to_ns: Option<u64>,
+        #[pyo3(from_py_with = numbers::width)] width: u32,
+        #[pyo3(from_py_with = numbers::height)] height: u32,
     ) -> PyResult<Figure> {
         let wish = Wish { figure, flow, from_ns, to_ns, size: (width, height) };
         self.with(py, |analysed| figure::draw(analysed, &wish))

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use pyo3::exceptions::PyTypeError;
 use pyo3::intern;
 use pyo3::prelude::*;
 use rustix::io::Errno;
@@ -34,6 +35,14 @@ impl Problem {
             None => errors.getattr("Error")?.call1((&self.line,)),
             Some((number, path)) => errors.getattr("FileError")?.call1((&self.line, *number, path)),
         }
+    }
+}
+
+/// Of an argument whose type is not the expected one.
+pub(crate) fn found_type(name: &str, expected: &str, value: &Bound<'_, PyAny>) -> PyErr {
+    match value.get_type().name() {
+        Ok(found) => PyTypeError::new_err(format!("{name}: expected {expected}, found {found}")),
+        Err(error) => error,
     }
 }
 

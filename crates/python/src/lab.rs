@@ -17,6 +17,7 @@ use crate::bundle::{Bundle, open};
 use crate::error::Problem;
 use crate::figure::Figure;
 use crate::lab_tables;
+use crate::numbers;
 use crate::table::Table;
 
 impl From<sockscope_experiment::Error> for Problem {
@@ -46,12 +47,9 @@ pub(crate) fn run(
     py: Python<'_>,
     experiment: String,
     changes: Vec<String>,
-    seed: Option<u64>,
-    repetitions: Option<u32>,
+    #[pyo3(from_py_with = numbers::seed)] seed: Option<u64>,
+    #[pyo3(from_py_with = numbers::repetitions)] repetitions: Option<u32>,
 ) -> PyResult<Run> {
-    if repetitions == Some(0) {
-        return Err(Problem::new("repetitions: expected 1 or more, found 0").into());
-    }
     let result = py.detach(|| {
         let mut experiment = named(&experiment)?;
         experiment.set_all(&changes)?;
@@ -111,7 +109,12 @@ impl Run {
 
     /// Draws a figure of the results.
     #[pyo3(signature = (figure, *, width=960, height=640))]
-    fn plot(&self, figure: &str, width: u32, height: u32) -> PyResult<Figure> {
+    fn plot(
+        &self,
+        figure: &str,
+        #[pyo3(from_py_with = numbers::width)] width: u32,
+        #[pyo3(from_py_with = numbers::height)] height: u32,
+    ) -> PyResult<Figure> {
         let charts = figure::charts(&self.result).map_err(Problem::new)?;
         let names: Vec<_> = charts.iter().map(|(name, _)| name.as_str()).collect();
         let unknown = || {

@@ -17,6 +17,7 @@ mod error;
 mod figure;
 mod lab;
 mod lab_tables;
+mod numbers;
 mod stream;
 mod table;
 mod words;

@@ -1,15 +1,33 @@
 //! Points and stages as Python names them.
 
+use pyo3::Borrowed;
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use sockscope_record::{Point, Stage};
 
-use crate::error::Problem;
+use crate::error::{Problem, found_type};
 
 /// A point by its number, or by its name.
-#[derive(FromPyObject)]
 pub(crate) enum PointWord {
     Number(i64),
     Name(String),
+}
+
+impl<'py> FromPyObject<'_, 'py> for PointWord {
+    type Error = PyErr;
+
+    fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        match value.extract() {
+            Ok(number) => Ok(Self::Number(number)),
+            Err(error) if PyErr::is_instance_of::<PyTypeError>(&error, value.py()) => value
+                .extract()
+                .map(Self::Name)
+                .map_err(|_| found_type("point", "1 to 8, or a name", &value)),
+            Err(_) => {
+                Err(Problem::new(format!("point: expected 1 to 8, found {}", &*value)).into())
+            }
+        }
+    }
 }
 
 impl PointWord {
@@ -30,9 +48,15 @@ impl PointWord {
 }
 
 /// A stage by its name.
-#[derive(FromPyObject)]
-#[pyo3(transparent)]
 pub(crate) struct StageWord(String);
+
+impl<'py> FromPyObject<'_, 'py> for StageWord {
+    type Error = PyErr;
+
+    fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        value.extract().map(Self).map_err(|_| found_type("stage", "a name", &value))
+    }
+}
 
 impl StageWord {
     pub(crate) fn stage(self) -> Result<Stage, Problem> {
