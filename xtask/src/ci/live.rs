@@ -28,12 +28,14 @@ const REPEATED_AT_MOST: usize = 2;
 const LIVE: &str = "root_";
 
 /// Modules whose live tests start `sockscope-lab` or `sockscope-view`, which are built with everything else.
-const OF_LAB: [&str; 6] = [
+const OF_LAB: [&str; 8] = [
     "faces::",
     "lab_link::",
     "last_trace::",
+    "replays::",
     "situations::newcomers::",
     "soak::strangers::",
+    "trial_link::",
     "vmtp::",
 ];
 
@@ -283,13 +285,13 @@ mod tests {
         let words = |which: Which| which.arguments().join(" ");
         assert_eq!(
             words(Which::WithoutLab),
-            "root_ --skip faces:: --skip lab_link:: --skip last_trace:: --skip situations::newcomers:: \
-             --skip soak::strangers:: --skip vmtp::"
+            "root_ --skip faces:: --skip lab_link:: --skip last_trace:: --skip replays:: \
+             --skip situations::newcomers:: --skip soak::strangers:: --skip trial_link:: --skip vmtp::"
         );
         assert_eq!(
             words(Which::OfLab),
-            "faces::root_ lab_link::root_ last_trace::root_ situations::newcomers::root_ \
-             soak::strangers::root_ vmtp::root_"
+            "faces::root_ lab_link::root_ last_trace::root_ replays::root_ \
+             situations::newcomers::root_ soak::strangers::root_ trial_link::root_ vmtp::root_"
         );
         assert_eq!(words(Which::All), "root_");
     }
