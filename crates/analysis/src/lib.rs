@@ -32,6 +32,7 @@ mod packets;
 mod parallel;
 mod pattern;
 mod pattern_calls;
+mod pattern_cpus;
 mod pattern_find;
 mod pattern_fold;
 mod queue;
@@ -72,7 +73,10 @@ pub use ledger::ledger_spans;
 pub use ledger_detail::LedgerDetail;
 pub use nesting::{Certainty, NestedTime, Nesting, RequestId, RequestLink, nest_requests};
 pub use packets::are_alone as packets_are_alone;
-pub use pattern::{Action, Activity, LONG_WAIT_NS, NoPattern, Pattern, REFILL_MAX_NS, Step};
+pub use pattern::{
+    Action, Activity, LONG_WAIT_NS, NoPattern, Pattern, REFILL_MAX_NS, Step, WarmTimes,
+};
+pub use pattern_cpus::CallCpus;
 pub use pattern_find::pattern;
 pub use pattern_fold::{Loop, LoopStep, fold, unfold};
 pub use queue::{QueueStep, Residence, queue_delays, queue_lengths};

@@ -13,7 +13,9 @@
 //! is longer. This is CPU time: one piece of Python took 35 µs of it after a wait of 40 ms, and 2 µs without one. A step
 //! therefore says whether a wait went before it: see [`Activity::warm_think_ns`].
 
+use std::collections::HashMap;
 use std::fmt;
+use std::hash::Hash;
 
 use sockscope_record::{Protocol, Side};
 
@@ -24,8 +26,27 @@ pub const LONG_WAIT_NS: u64 = 1_000_000;
 /// by 35 and 68 µs, those of its HTTP library by 142 and 180 µs.
 pub const REFILL_MAX_NS: u64 = 200_000;
 
-/// The filling of the caches is known from so many writes after a wait, and as many without one.
+/// The filling of the caches is known from so many writes after a wait, and as many without one. So is the time without a
+/// wait of a kind of step.
 const REFILL_WRITES_MIN: usize = 3;
+
+/// Steps of one kind: their bytes, with the call before and its bytes.
+type StepKind = (u64, Action, u64);
+
+/// Think times of writes that no wait went before, as medians of each kind of write.
+#[derive(Debug, Clone, Default)]
+pub struct WarmTimes {
+    /// Writes of as many bytes, after a call of the same kind and as many bytes.
+    by_size: HashMap<StepKind, u64>,
+    /// Writes after the same kind of call. They count where there are few of a size.
+    by_call: HashMap<Action, u64>,
+}
+
+impl WarmTimes {
+    fn of(&self, kind: StepKind) -> Option<u64> {
+        self.by_size.get(&kind).or_else(|| self.by_call.get(&kind.1)).copied()
+    }
+}
 
 /// Calls of the two programs of a connection, or of several.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -83,6 +104,11 @@ pub struct Step {
     pub think_ns: u64,
     /// The program waited for [`LONG_WAIT_NS`] or longer directly before that.
     pub after_wait: bool,
+    /// The time that the program spends before such a step where it did not wait, nanoseconds. `None` where no recording
+    /// has enough of them: see [`Activity::take_warm_times`].
+    pub warm_ns: Option<u64>,
+    /// A read that data woke: it waited for them.
+    pub woken: bool,
 }
 
 impl Activity {
@@ -90,10 +116,7 @@ impl Activity {
     /// by the medians. Those that did not wait are in `warm`, calls of the same program. `None` where there are few.
     pub fn refill_by(&self, warm: &Self) -> Option<u64> {
         let [cold_ns, warm_ns] =
-            [self.after_read_ns(true), warm.after_read_ns(false)].map(|times| {
-                let is_known = times.len() >= REFILL_WRITES_MIN;
-                median(times).filter(|_| is_known)
-            });
+            [self.after_read_ns(true), warm.after_read_ns(false)].map(median_of_enough);
         Some(cold_ns?.saturating_sub(warm_ns?))
     }
 
@@ -108,6 +131,38 @@ impl Activity {
         pairs.filter(is_chosen).map(|pair| pair[1].think_ns).collect()
     }
 
+    /// The think times of its writes without a wait.
+    pub fn warm_times(&self) -> WarmTimes {
+        let mut by_size: HashMap<StepKind, Vec<u64>> = HashMap::new();
+        let mut by_call: HashMap<Action, Vec<u64>> = HashMap::new();
+        for (kind, write, is_cold) in self.sequences.iter().flat_map(|steps| writes(steps)) {
+            if !is_cold {
+                by_size.entry(kind).or_default().push(write.think_ns);
+                by_call.entry(kind.1).or_default().push(write.think_ns);
+            }
+        }
+        WarmTimes { by_size: medians(by_size), by_call: medians(by_call) }
+    }
+
+    /// Gives the writes after a wait their think times without one, from a recording of the same program. Returns the
+    /// number of writes that took a time.
+    pub fn take_warm_times(&mut self, warm: &WarmTimes) -> u64 {
+        let mut taken = 0;
+        for steps in &mut self.sequences {
+            let own: Vec<(StepKind, bool)> =
+                writes(steps).map(|(kind, _, is_cold)| (kind, is_cold)).collect();
+            // The first step has no call before it.
+            let writes = steps.iter_mut().skip(1).filter(|step| step.action == Action::Write);
+            for (step, (kind, is_cold)) in writes.zip(own) {
+                if let Some(warm_ns) = warm.of(kind).filter(|_| is_cold) {
+                    step.warm_ns = Some(warm_ns);
+                    taken += 1;
+                }
+            }
+        }
+        taken
+    }
+
     /// The think time before a step in a run in which no wait goes before it. The trace has it where none went before.
     /// Else it is less, by the filling of the caches: by the time that the trace shows, or by [`REFILL_MAX_NS`] at most. It
     /// is not below the program's own time without a wait.
@@ -119,6 +174,33 @@ impl Activity {
         let floor_ns = step.think_ns.min(self.warm_think_ns.unwrap_or(0));
         step.think_ns.saturating_sub(self.refill_ns.unwrap_or(REFILL_MAX_NS)).max(floor_ns)
     }
+}
+
+/// The writes of a sequence but for the first step, each with its kind. They are cold where the last read before waited, or
+/// where no read is before it.
+fn writes(steps: &[Step]) -> impl Iterator<Item = (StepKind, &Step, bool)> {
+    let mut is_cold = true;
+    steps.windows(2).filter_map(move |pair| {
+        let [before, step] = [&pair[0], &pair[1]];
+        if before.action == Action::Read {
+            is_cold = step.after_wait;
+        }
+        let kind = (step.bytes, before.action, before.bytes);
+        (step.action == Action::Write).then_some((kind, step, is_cold))
+    })
+}
+
+/// The value in the middle of each kind with enough writes.
+fn medians<K: Eq + Hash>(times: HashMap<K, Vec<u64>>) -> HashMap<K, u64> {
+    let known =
+        times.into_iter().filter_map(|(kind, times)| Some((kind, median_of_enough(times)?)));
+    known.collect()
+}
+
+/// The value in the middle of enough writes.
+fn median_of_enough(times: Vec<u64>) -> Option<u64> {
+    let is_known = times.len() >= REFILL_WRITES_MIN;
+    median(times).filter(|_| is_known)
 }
 
 /// The kind of a call.
@@ -168,4 +250,65 @@ impl fmt::Display for NoPattern {
 pub(crate) fn median(mut values: Vec<u64>) -> Option<u64> {
     values.sort_unstable();
     values.get(values.len() / 2).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A side from text: `w100/7` writes 100 bytes after 7 ns; `r20` did not wait for them, `R20` did.
+    fn side(text: &str) -> Activity {
+        let mut after_wait = false;
+        let mut steps = Vec::new();
+        for word in text.split_whitespace() {
+            let (call, think) = word.split_once('/').unwrap_or((word, "0"));
+            let (letter, bytes) = call.split_at(1);
+            let action = if letter == "w" { Action::Write } else { Action::Read };
+            let [bytes, think_ns] = [bytes, think].map(|text| text.parse().unwrap());
+            steps.push(Step {
+                action,
+                connection: 0,
+                bytes,
+                think_ns,
+                after_wait,
+                warm_ns: None,
+                woken: false,
+            });
+            after_wait = letter == "R";
+        }
+        Activity { sequences: vec![steps], ..Activity::default() }
+    }
+
+    fn warm(side: &Activity) -> Vec<Option<u64>> {
+        let writes = side.sequences[0].iter().filter(|step| step.action == Action::Write);
+        writes.map(|step| step.warm_ns).collect()
+    }
+
+    #[test]
+    fn each_write_after_a_wait_takes_the_time_of_its_kind() {
+        // A head and a body: the second write follows no wait, but the caches are as cold.
+        let mut cold = side(&"w10/200 w90/104 R50 ".repeat(4));
+        let quick = side(&"w10/60 w90/3 r50 ".repeat(4));
+        assert_eq!(cold.take_warm_times(&quick.warm_times()), 7);
+        // No call goes before the first.
+        let [head, body] = [Some(60), Some(3)];
+        assert_eq!(warm(&cold), [None, body, head, body, head, body, head, body]);
+        assert_eq!(cold.take_warm_times(&side(&"w10/60 w90/3 R50 ".repeat(4)).warm_times()), 0);
+    }
+
+    #[test]
+    fn a_write_of_another_size_takes_the_time_of_any_size() {
+        let mut cold = side("R9 w1/90 R9 w2/90 R9 w3/90 R9 w7/90");
+        let quick = side("r9 w1/5 r9 w1/6 r9 w1/7 r9 w2/50 r9 w2/51");
+        assert_eq!(cold.take_warm_times(&quick.warm_times()), 4);
+        assert_eq!(warm(&cold), [Some(6), Some(7), Some(7), Some(7)]);
+    }
+
+    #[test]
+    fn a_write_that_did_not_wait_keeps_its_own_time() {
+        let mut own = side("r9 w1/5 r9 w1/6 r9 w1/7 R9 w1/90 r9 w1/8");
+        let times = own.warm_times();
+        assert_eq!(own.take_warm_times(&times), 1);
+        assert_eq!(warm(&own), [None, None, None, Some(7), None]);
+    }
 }

@@ -6,6 +6,7 @@ use sockscope_record::{ConnectionId, Kind, Protocol, Record, Side};
 
 use crate::pattern::{Action, Activity, LONG_WAIT_NS, NoPattern, Pattern, Step, median};
 use crate::pattern_calls::{Call, arrived, calls, elsewhere, was_woken};
+use crate::pattern_cpus::CallCpus;
 use crate::send_hold::{NODELAY, is_of_option, is_option_on};
 use crate::{ConnectionStore, FlowStore};
 
@@ -24,7 +25,7 @@ const SEND_BUFFER: (u16, u16) = (1, 7);
 const RECEIVE_BUFFER: (u16, u16) = (1, 8);
 
 /// The steps of the programs of the chosen connections, which are indices: their numbers in the pattern are their
-/// places in the list.
+/// places in the list. `cpus` has the records of these connections.
 ///
 /// # Errors
 ///
@@ -32,6 +33,7 @@ const RECEIVE_BUFFER: (u16, u16) = (1, 8);
 pub fn pattern(
     stores: &[ConnectionStore],
     chosen: &[usize],
+    cpus: &CallCpus,
 ) -> Result<Pattern, (ConnectionId, NoPattern)> {
     let chosen_stores = || chosen.iter().map(|index| &stores[*index]);
     let refuse = |store: &ConnectionStore, reason| (store.connection.id, reason);
@@ -64,7 +66,8 @@ pub fn pattern(
         return Err(refuse(first, NoPattern::NoBytes));
     }
     of_sides.iter_mut().for_each(|calls| calls.sort_by_key(|call| (call.start_ns, call.end_ns)));
-    let finder = Finder { stores: chosen_stores().collect(), elsewhere: elsewhere(stores, chosen) };
+    let elsewhere = elsewhere(stores, chosen);
+    let finder = Finder { stores: chosen_stores().collect(), elsewhere, cpus };
     let mut sides = [Side::Client, Side::Server].map(|side| finder.activity(side, &of_sides));
     if is_one_program(first) {
         let warm_ns = sides.each_ref().map(|side| side.warm_think_ns);
@@ -89,6 +92,7 @@ struct Finder<'a> {
     stores: Vec<&'a ConnectionStore>,
     /// When each thread moved bytes of other connections.
     elsewhere: HashMap<u32, Vec<u64>>,
+    cpus: &'a CallCpus,
 }
 
 impl Finder<'_> {
@@ -109,13 +113,24 @@ impl Finder<'_> {
                 let since_ns = before.map_or(first_ns, |before| before.end_ns);
                 let is_woken = call.action == Action::Read
                     && (before.is_none() || was_woken(incoming, call, since_ns));
-                let think_ns = if is_woken { 0 } else { call.start_ns.saturating_sub(since_ns) };
+                let think_ns = match is_woken {
+                    true => self.before_wait_ns(before, call, since_ns),
+                    false => self.own_ns(before, call, since_ns),
+                };
                 let is_write = call.action == Action::Write;
                 if is_write && before.is_some() && !after_wait && think_ns < WARM_THINK_MAX_NS {
                     warm_ns.push(think_ns);
                 }
                 let Call { action, connection, bytes, .. } = *call;
-                steps.push(Step { action, connection, bytes, think_ns, after_wait });
+                steps.push(Step {
+                    action,
+                    connection,
+                    bytes,
+                    think_ns,
+                    after_wait,
+                    warm_ns: None,
+                    woken: is_woken,
+                });
                 after_wait = is_woken && call.end_ns.saturating_sub(since_ns) >= LONG_WAIT_NS;
                 match call.action {
                     Action::Write => {
@@ -148,8 +163,28 @@ impl Finder<'_> {
             activity.warm_think_ns = median(warm_ns);
         }
         activity.refill_ns = activity.refill_by(&activity);
+        let warm_times = activity.warm_times();
+        activity.take_warm_times(&warm_times);
         self.set_options(side, &mut activity);
         activity
+    }
+
+    /// The time before a call in which the program computed or slept. Where the other program had the CPU in it, it is the
+    /// time since. A program that takes longer than [`WARM_THINK_MAX_NS`] may sleep, and needs no CPU.
+    fn own_ns(&self, before: Option<&Call>, call: &Call, since_ns: u64) -> u64 {
+        let whole_ns = call.start_ns.saturating_sub(since_ns);
+        let is_one_thread = before.is_some_and(|before| before.thread == call.thread);
+        if !is_one_thread || whole_ns >= WARM_THINK_MAX_NS {
+            return whole_ns;
+        }
+        let other_ns = self.cpus.last_other_ns(call.thread, since_ns, call.start_ns);
+        other_ns.map_or(whole_ns, |other_ns| call.start_ns - other_ns)
+    }
+
+    /// The time between a call and the begin of a read that waited. It is known where the other program waited for the CPU.
+    fn before_wait_ns(&self, before: Option<&Call>, read: &Call, since_ns: u64) -> u64 {
+        let own = before.filter(|before| before.thread == read.thread);
+        own.and_then(|_| self.cpus.kept_ns(read.thread, since_ns, read.end_ns)).unwrap_or(0)
     }
 
     /// The data that this side reads from a connection.
@@ -263,6 +298,14 @@ mod tests {
     use crate::pattern::REFILL_MAX_NS;
     use crate::testing;
 
+    /// The pattern of records without their CPUs.
+    fn pattern(
+        stores: &[ConnectionStore],
+        chosen: &[usize],
+    ) -> Result<Pattern, (ConnectionId, NoPattern)> {
+        super::pattern(stores, chosen, &CallCpus::default())
+    }
+
     /// The steps of each side, as `w100/7` for a write of 100 bytes after 7 µs, sequences apart by `;`.
     fn found(text: &str) -> Result<[String; 2], NoPattern> {
         let pattern = pattern(&[testing::store(text)], &[0]).map_err(|(_, reason)| reason)?;
@@ -286,6 +329,27 @@ mod tests {
     #[test]
     fn a_call_is_a_write_and_a_read_at_each_end() {
         assert_eq!(found(CALL).unwrap(), ["w100/10 r50/0", "r100/0 w50/30"]);
+    }
+
+    #[test]
+    fn the_time_of_the_other_program_on_the_same_cpu_is_not_its_own() {
+        // The server takes the CPU after the first write: the second one is 40 us later, and 8 us after the read.
+        let text = "10us write +100 thread=1 | 10us 1-7 +100 | 12us write-return +100 thread=1 |
+            44us 8 +100 thread=2 | 44us read-return +100 thread=2 |
+            52us write +300 thread=1 | 52us 1-7 +300 | 53us write-return +300 thread=1 |
+            70us 8 +300 thread=2 | 70us read-return +300 thread=2";
+        let store = testing::store(text);
+        let mut records =
+            store.flows.iter().flat_map(|flow| &flow.events).copied().collect::<Vec<_>>();
+        let think = |records: &[Record]| {
+            let cpus = CallCpus::of(records);
+            let [client, _] = super::pattern(&[testing::store(text)], &[0], &cpus).unwrap().sides;
+            client.sequences[0][1].think_ns
+        };
+        assert_eq!(think(&records), 8_000);
+        let server = records.iter_mut().filter(|record| record.thread == 2);
+        server.for_each(|record| record.cpu = 1);
+        assert_eq!(think(&records), 40_000);
     }
 
     #[test]
@@ -451,7 +515,15 @@ mod tests {
     }
 
     fn written(think_ns: u64, after_wait: bool) -> Step {
-        Step { action: Action::Write, connection: 0, bytes: 1, think_ns, after_wait }
+        Step {
+            action: Action::Write,
+            connection: 0,
+            bytes: 1,
+            think_ns,
+            after_wait,
+            warm_ns: None,
+            woken: false,
+        }
     }
 
     #[test]

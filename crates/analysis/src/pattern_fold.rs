@@ -36,6 +36,10 @@ pub struct LoopStep {
     pub think_ns: Vec<u64>,
     /// Whether the program waited before that; likewise.
     pub after_wait: Vec<bool>,
+    /// The time before it in another recording, without a wait; likewise.
+    pub warm_ns: Vec<Option<u64>>,
+    /// Whether data woke the program in it; likewise.
+    pub woken: Vec<bool>,
 }
 
 /// Folds repetitions.
@@ -56,6 +60,8 @@ pub fn unfold(loops: &[Loop]) -> Vec<Step> {
                 bytes: at(&step.bytes, round),
                 think_ns: at(&step.think_ns, round),
                 after_wait: at(&step.after_wait, round),
+                warm_ns: at(&step.warm_ns, round),
+                woken: at(&step.woken, round),
             }));
         }
     }
@@ -126,6 +132,8 @@ fn looped(steps: &[Step], round: usize) -> Option<Loop> {
             bytes: values(alike().map(|step| step.bytes)),
             think_ns: values(alike().map(|step| step.think_ns)),
             after_wait: values(alike().map(|step| step.after_wait)),
+            warm_ns: values(alike().map(|step| step.warm_ns)),
+            woken: values(alike().map(|step| step.woken)),
         }
     };
     Some(Loop { times: times as u64, steps: (0..round).map(step).collect() })
@@ -157,7 +165,15 @@ mod tests {
             let (what, think) = word.split_once('/').unwrap_or((word, "0"));
             let action = if what.starts_with('w') { Action::Write } else { Action::Read };
             let [bytes, think_ns] = [&what[1..], think].map(|text| text.parse().unwrap());
-            Step { action, connection: 0, bytes, think_ns, after_wait: think_ns > 8 }
+            Step {
+                action,
+                connection: 0,
+                bytes,
+                think_ns,
+                after_wait: think_ns > 8,
+                warm_ns: None,
+                woken: false,
+            }
         };
         text.split_whitespace().map(step).collect()
     }
@@ -217,7 +233,16 @@ mod tests {
         (any::<bool>(), 0u32..2, 1u64..4, 0u64..3).prop_map(
             |(is_write, connection, bytes, think_ns)| {
                 let action = if is_write { Action::Write } else { Action::Read };
-                Step { action, connection, bytes, think_ns, after_wait: think_ns == 2 }
+                let warm_ns = (think_ns == 1).then_some(7);
+                Step {
+                    action,
+                    connection,
+                    bytes,
+                    think_ns,
+                    after_wait: think_ns == 2,
+                    warm_ns,
+                    woken: is_write,
+                }
             },
         )
     }

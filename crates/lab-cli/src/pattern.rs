@@ -12,7 +12,7 @@ use sockscope_render::number::{count, counted, percent_of};
 
 use crate::args::LabPattern;
 use crate::choice::Choice;
-use crate::same_cpu::same_cpu;
+use crate::same_cpu::of_calls;
 
 /// The calls of connections of a bundle.
 pub struct Recorded {
@@ -41,7 +41,9 @@ pub fn read(dir: &Path, choice: Option<&Choice>) -> Result<Recorded, Failure> {
     let place = dir.display();
     let chosen = chosen(&stores, choice).map_err(|why| Failure::new(format!("{place}: {why}")))?;
     let first = &stores.connections[chosen[0]];
-    let pattern = pattern(&stores.connections, &chosen)
+    let ids: Vec<_> = chosen.iter().map(|index| stores.connections[*index].connection.id).collect();
+    let (same_cpu, cpus) = of_calls(dir, &ids)?;
+    let pattern = pattern(&stores.connections, &chosen, &cpus)
         .map_err(|(id, why)| Failure::new(format!("{place}: connection {}: {why}", id.0)))?;
     let (client, server) = (first.connection.client, first.connection.server);
     let others = match chosen.len() - 1 {
@@ -54,9 +56,8 @@ pub fn read(dir: &Path, choice: Option<&Choice>) -> Result<Recorded, Failure> {
             .map(|side| process(first, side).map(|it| it.comm.clone()).unwrap_or_default()),
         pattern,
     };
-    let ids: Vec<_> = chosen.iter().map(|index| stores.connections[*index].connection.id).collect();
     analysis.connections.retain(|other| ids.contains(&other.connection.id));
-    Ok(Recorded { file, analysis, same_cpu: same_cpu(dir, Some(&ids))? })
+    Ok(Recorded { file, analysis, same_cpu })
 }
 
 /// The indices of the connections, by the order in which they were opened.

@@ -6,22 +6,40 @@
 use std::collections::HashMap;
 use std::path::Path;
 
+use sockscope_analysis::CallCpus;
 use sockscope_program::failure::Failure;
 use sockscope_record::{ConnectionId, FlowId, Point, Record};
 use sockscope_trace::Bundle;
 
-/// The share of the reads on the CPU of the write of their last byte, of these connections of a bundle, or of all. `None`
-/// without a read of which both are known.
-pub fn same_cpu(dir: &Path, ids: Option<&[ConnectionId]>) -> Result<Option<f64>, Failure> {
+/// Of these connections of a bundle the share of the reads on the CPU of the write of their last byte, and the CPUs of the
+/// calls. The share is `None` without a read of which both are known.
+pub fn of_calls(dir: &Path, ids: &[ConnectionId]) -> Result<(Option<f64>, CallCpus), Failure> {
+    let (mut flows, mut cpus) = (Flows::default(), CallCpus::default());
+    each_record(dir, |record| {
+        if ids.contains(&record.flow.connection()) {
+            flows.add(record);
+            cpus.add(record);
+        }
+    })?;
+    cpus.finish();
+    Ok((flows.share(), cpus))
+}
+
+/// The share of the reads on the CPU of the write of their last byte, of all connections of a bundle. `None` without a read
+/// of which both are known.
+pub fn same_cpu(dir: &Path) -> Result<Option<f64>, Failure> {
+    let mut flows = Flows::default();
+    each_record(dir, |record| flows.add(record))?;
+    Ok(flows.share())
+}
+
+fn each_record(dir: &Path, mut take: impl FnMut(&Record)) -> Result<(), Failure> {
     let bundle = Bundle::open(dir)?;
     let mut records = bundle.records()?;
-    let mut flows = Flows::default();
     while let Some(batch) = records.next_batch()? {
-        let chosen =
-            |record: &&Record| ids.is_none_or(|ids| ids.contains(&record.flow.connection()));
-        batch.iter().filter(chosen).for_each(|record| flows.add(record));
+        batch.iter().for_each(&mut take);
     }
-    Ok(flows.share())
+    Ok(())
 }
 
 /// Of each flow the ends of the writes and of the reads, each with its CPU.

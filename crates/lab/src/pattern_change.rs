@@ -93,12 +93,16 @@ impl PatternChange {
                     Self::WriteBytes(bytes) => *steps = written_anew(steps, Some(bytes)),
                     Self::NoThinking => {
                         for step in steps.iter_mut() {
-                            *step = Step { think_ns: 0, after_wait: false, ..*step };
+                            *step = Step { think_ns: 0, after_wait: false, warm_ns: None, ..*step };
                         }
                     }
                     Self::LessThinking(less_ns) => {
-                        let long = steps.iter_mut().filter(|step| step.think_ns >= less_ns);
-                        long.for_each(|step| step.think_ns -= less_ns);
+                        for step in steps.iter_mut() {
+                            let warm_ns = step.warm_ns.iter_mut();
+                            let long =
+                                warm_ns.chain([&mut step.think_ns]).filter(|ns| **ns >= less_ns);
+                            long.for_each(|ns| *ns -= less_ns);
+                        }
                     }
                     // Its reads are as long as the data that is there, up to the buffer.
                     Self::ReadBytes(_) if side.answers_as_found => {}
@@ -155,13 +159,24 @@ fn in_pieces(writes: &[Step], size: u64) -> Vec<Step> {
     let (mut begin, mut left, mut at) = (0, writes.iter().peekable(), 0);
     while begin < total {
         let bytes = size.min(total - begin);
-        let (mut think_ns, mut after_wait) = (0u64, false);
+        let (mut think_ns, mut after_wait, mut warm_ns) = (0u64, false, Some(0u64));
         while let Some(write) = left.next_if(|_| at < begin + bytes) {
             think_ns = think_ns.saturating_add(write.think_ns);
             after_wait |= write.after_wait;
+            warm_ns = warm_ns.zip(write.warm_ns).map(|(sum, ns)| sum.saturating_add(ns));
             at += write.bytes;
         }
-        pieces.push(Step { action: Action::Write, connection, bytes, think_ns, after_wait });
+        // Without another recording no piece has such a time.
+        let warm_ns = warm_ns.filter(|_| writes.iter().any(|write| write.warm_ns.is_some()));
+        pieces.push(Step {
+            action: Action::Write,
+            connection,
+            bytes,
+            think_ns,
+            after_wait,
+            warm_ns,
+            woken: false,
+        });
         begin += bytes;
     }
     pieces
@@ -222,7 +237,15 @@ mod tests {
             let action = if what.starts_with('w') { Action::Write } else { Action::Read };
             let [bytes, think_ns] = [&what[1..], think].map(|text| text.parse().unwrap());
             let connection = connection.parse().unwrap();
-            Step { action, connection, bytes, think_ns, after_wait: false }
+            Step {
+                action,
+                connection,
+                bytes,
+                think_ns,
+                after_wait: false,
+                warm_ns: None,
+                woken: false,
+            }
         };
         text.split_whitespace().map(step).collect()
     }
@@ -331,7 +354,7 @@ mod tests {
         ) {
             let step = |(is_write, bytes, think_ns)| {
                 let action = if is_write { Action::Write } else { Action::Read };
-                Step { action, connection: 0, bytes, think_ns, after_wait: false }
+                Step { action, connection: 0, bytes, think_ns, after_wait: false, warm_ns: None, woken: false }
             };
             let before: Vec<Step> = parts.into_iter().map(step).collect();
             for change in [PatternChange::OneWrite, PatternChange::WriteBytes(size)] {

@@ -37,7 +37,9 @@ impl PatternFile {
         let mut text = String::from(
             "# What two programs did with their sockets. Each loop runs its steps `times` times, in order.\n\
              # `think_ns`: time that the program spends before the step. A list has a value for each round.\n\
-             # `after_wait`: the program waited before that, and its caches had to be filled again.\n",
+             # `after_wait`: the program waited before that, and its caches had to be filled again.\n\
+             # `woken`: data woke the read. It waited, and `think_ns` ends where its wait begins.\n\
+             # `warm_ns`: the time before the step where the program does not wait; -1 is unknown.\n",
         );
         line(&mut text, "connection", &quoted(&self.connection));
         if self.pattern.connections > 1 {
@@ -146,6 +148,16 @@ fn write_loop(text: &mut String, side: &str, sequence: Option<usize>, one: &Loop
         }
         if step.after_wait != [false] {
             line(text, "after_wait", &list(&step.after_wait));
+        }
+        if step.woken != [false] {
+            line(text, "woken", &list(&step.woken));
+        }
+        if step.warm_ns.iter().any(Option::is_some) {
+            let signed = step
+                .warm_ns
+                .iter()
+                .map(|ns| ns.map_or(-1, |ns| ns.min(i64::MAX as u64).cast_signed()));
+            line(text, "warm_ns", &list(&signed.collect::<Vec<i64>>()));
         }
     }
 }
@@ -256,13 +268,22 @@ fn parse_step(table: &Table, times: u64) -> Result<LoopStep, String> {
             number.map_err(|_| format!("{key} is not a number of a connection"))
         })?,
     };
-    let after_wait = match table.get("after_wait") {
-        None => vec![false],
-        Some(value) => each_round(value, "after_wait", times, |value, key| {
+    let flags = |key: &str| match table.get(key) {
+        None => Ok(vec![false]),
+        Some(value) => each_round(value, key, times, |value, key| {
             value.as_bool().ok_or_else(|| format!("{key} is not true or false"))
+        }),
+    };
+    let (after_wait, woken) = (flags("after_wait")?, flags("woken")?);
+    let warm_ns = match table.get("warm_ns") {
+        None => vec![None],
+        Some(value) => each_round(value, "warm_ns", times, |value, key| {
+            let number = value.as_integer().filter(|ns| *ns >= -1);
+            let number = number.ok_or_else(|| format!("{key} is not a whole number, or -1"))?;
+            Ok(u64::try_from(number).ok())
         })?,
     };
-    Ok(LoopStep { action, connection, bytes, think_ns, after_wait })
+    Ok(LoopStep { action, connection, bytes, think_ns, after_wait, warm_ns, woken })
 }
 
 /// One number, or one for each round.
@@ -309,7 +330,8 @@ mod tests {
 
     fn step(action: Action, bytes: u64, think_ns: u64) -> Step {
         let after_wait = think_ns >= 50_000 || think_ns == 3;
-        Step { action, connection: 0, bytes, think_ns, after_wait }
+        let warm_ns = matches!(think_ns, 2 | 8_000).then_some(think_ns / 2);
+        Step { action, connection: 0, bytes, think_ns, after_wait, warm_ns, woken: bytes == 400 }
     }
 
     /// 200 calls in two writes, whose client thinks differently each time.

@@ -246,9 +246,9 @@ fn root_eight_kinds_are_replayed_next_to_their_changed_twins() {
                 predicted / changed
             );
         }
-        if kind == "http" {
+        if ["split", "http"].contains(&kind) {
             // Think times without the wait, from the unchanged program with an option set from outside.
-            let quick = recorded(folder.path(), "http-quick", &[kind, "--nodelay"]);
+            let quick = recorded(folder.path(), &format!("{kind}-quick"), &[kind, "--nodelay"]);
             let warm = ["--set", change, "--rounds", "8", "--warm", &quick.display().to_string()];
             let result = replayed(&dir, &warm);
             for (cpus, run) in [(chosen, "changed"), (other, "changed_other_cpus")] {

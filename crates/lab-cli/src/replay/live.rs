@@ -112,6 +112,7 @@ pub fn replay(arguments: &Replay) -> Result<Outcome, Failure> {
         let mut slow = changed;
         for side in &mut slow.pattern.sides {
             (side.warm_think_ns, side.refill_ns) = (None, None);
+            side.sequences.iter_mut().flatten().for_each(|step| step.warm_ns = None);
         }
         let path = write_pattern(&folder, "think-as-recorded", &slow)?;
         stderr!("sockscope: a last run, changed, with every think time as it was recorded");
@@ -135,11 +136,13 @@ fn take_warm_times(file: &mut PatternFile, warm: &PatternFile) -> Result<(), Str
     for (side, warm) in file.pattern.sides.iter_mut().zip(&warm.pattern.sides) {
         let refill_ns = side.refill_by(warm);
         side.refill_ns = refill_ns.or(side.refill_ns);
-        is_known |= refill_ns.is_some();
+        is_known |= side.take_warm_times(&warm.warm_times()) > 0;
     }
     match is_known {
         true => Ok(()),
-        false => Err("no three writes follow a read that waited for less than 1 ms".to_owned()),
+        false => {
+            Err("no three writes of a kind follow a read that waited for less than 1 ms".to_owned())
+        }
     }
 }
 
@@ -161,7 +164,7 @@ fn is_changed(round: usize) -> bool {
 fn has_warm_times(file: &PatternFile) -> bool {
     file.pattern.sides.iter().any(|side| {
         let mut steps = side.sequences.iter().flatten();
-        steps.any(|step| side.warm_think_ns(step) != step.think_ns)
+        steps.any(|step| step.warm_ns.unwrap_or_else(|| side.warm_think_ns(step)) != step.think_ns)
     })
 }
 
@@ -229,6 +232,8 @@ mod tests {
             bytes: 9,
             think_ns,
             after_wait,
+            warm_ns: None,
+            woken: false,
         };
         let call = [step(Action::Read, 0, false), step(Action::Write, think_ns, after_wait)];
         let side = Activity { sequences: vec![call.repeat(3)], ..Activity::default() };
@@ -244,7 +249,10 @@ mod tests {
         take_warm_times(&mut file, &server(60_000, false)).unwrap();
         assert_eq!(file.pattern.sides.each_ref().map(|side| side.refill_ns), [None, Some(140_000)]);
         let waited = take_warm_times(&mut file, &server(60_000, true)).unwrap_err();
-        assert_eq!(waited, "no three writes follow a read that waited for less than 1 ms");
+        assert_eq!(
+            waited,
+            "no three writes of a kind follow a read that waited for less than 1 ms"
+        );
         let mut other = server(60_000, false);
         other.processes[1] = "other".to_owned();
         let refused = take_warm_times(&mut file, &other).unwrap_err();

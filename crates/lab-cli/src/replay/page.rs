@@ -139,6 +139,9 @@ fn refill(replayed: &Replayed) -> String {
     });
     let words: Vec<String> = waits
         .map(|(name, side)| match side.refill_ns {
+            _ if side.sequences.iter().flatten().any(|step| step.warm_ns.is_some()) => {
+                format!("the {name} as in the recording of --warm")
+            }
             Some(ns) => format!("the {name} by {}, as recorded", time(ns, Charset::Unicode)),
             None => format!(
                 "the {name} by {} at most, which is an estimate; a recording without the wait shows it (--warm)",

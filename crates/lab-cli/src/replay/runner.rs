@@ -77,7 +77,7 @@ impl Runner {
             }
             None => {
                 let analysis = Loaded::read(dir)?.finish().0;
-                let figures = Figures::of(&analysis, same_cpu(dir, None)?);
+                let figures = Figures::of(&analysis, same_cpu(dir)?);
                 Ok((analysis, figures))
             }
         }

@@ -110,7 +110,15 @@ mod tests {
     /// One message of so many bytes, which the other side reads.
     fn message(bytes: u64) -> [Activity; 2] {
         [Action::Write, Action::Read].map(|action| {
-            let step = Step { action, connection: 0, bytes, think_ns: 0, after_wait: false };
+            let step = Step {
+                action,
+                connection: 0,
+                bytes,
+                think_ns: 0,
+                after_wait: false,
+                warm_ns: None,
+                woken: false,
+            };
             Activity { sequences: vec![vec![step]], ..Activity::default() }
         })
     }

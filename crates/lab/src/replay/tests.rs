@@ -22,6 +22,8 @@ fn side(text: &str) -> Activity {
             bytes: what[1..].parse().unwrap(),
             think_ns: think_us * 1000,
             after_wait: false,
+            warm_ns: None,
+            woken: false,
         }
     };
     let sequence = |text: &str| text.split_whitespace().map(step).collect();

@@ -72,6 +72,9 @@ impl Answers {
                     written += step.bytes;
                     if since > 0 {
                         times[usize::from(step.after_wait)].push((since, step.think_ns));
+                        if let Some(warm_ns) = step.warm_ns {
+                            times[0].push((since, warm_ns));
+                        }
                     }
                     since = 0;
                 }
@@ -149,7 +152,15 @@ mod tests {
             let (what, think) = word.split_once('/').unwrap_or((word, "0"));
             let action = if what.starts_with('w') { Action::Write } else { Action::Read };
             let [bytes, think_ns] = [&what[1..], think].map(|text| text.parse().unwrap());
-            Step { action, connection: 0, bytes, think_ns, after_wait: think_ns >= 1000 }
+            Step {
+                action,
+                connection: 0,
+                bytes,
+                think_ns,
+                after_wait: think_ns >= 1000,
+                warm_ns: None,
+                woken: false,
+            }
         };
         text.split_whitespace().map(step).collect()
     }

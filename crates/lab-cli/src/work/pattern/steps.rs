@@ -46,11 +46,17 @@ pub fn play_steps(
     let mut taken = vec![Taken::default(); connections.len()];
     let mut waited = false;
     let mut own_read_ns = 0;
+    // The program waited in its last read, also where it wrote since.
+    let mut waited_in_read = true;
     for (step, ahead) in steps.iter().zip(ahead) {
         let mut connection = &connections[step.connection as usize];
-        let think_ns = if waited { step.think_ns } else { side.warm_think_ns(step) };
+        let think_ns = match step.warm_ns.filter(|_| !waited_in_read) {
+            Some(warm_ns) => warm_ns,
+            None if waited => step.think_ns,
+            None => side.warm_think_ns(step),
+        };
         // The time to a read that found its data has the call in it: its start is not recorded.
-        let is_ready = step.action == Action::Read && step.think_ns > 0;
+        let is_ready = step.action == Action::Read && step.think_ns > 0 && !step.woken;
         think(think_ns.saturating_sub(if is_ready { own_read_ns } else { 0 }));
         match step.action {
             Action::Write => {
@@ -80,6 +86,7 @@ pub fn play_steps(
                         own_read_ns = (7 * own_read_ns + took_ns) / 8;
                     }
                 }
+                waited_in_read = waited;
             }
         }
     }
@@ -111,6 +118,8 @@ mod tests {
             bytes,
             think_ns: 0,
             after_wait: false,
+            warm_ns: None,
+            woken: false,
         };
         let (read, write) = (Action::Read, Action::Write);
         let steps = [
