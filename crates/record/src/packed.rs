@@ -508,16 +508,15 @@ impl Record {
         self.with_words(Kind::WindowScale, (0, 0, scale as u8))
     }
 
-    /// With all its times later by `shift_ns`, at most `u64::MAX`. An unknown time stays unknown.
+    /// With all its times on another clock. An unknown time stays unknown.
     #[must_use]
-    pub fn later_by(mut self, shift_ns: u64) -> Self {
-        let later = |ns: u64| ns.saturating_add(shift_ns);
-        self.at_ns = later(self.at_ns);
+    pub fn on_clock(mut self, moved: impl Fn(u64) -> u64) -> Self {
+        self.at_ns = moved(self.at_ns);
         match self.kind {
-            Kind::Loss => self.offset = later(self.offset),
+            Kind::Loss => self.offset = moved(self.offset),
             Kind::ReceiveDequeue if self.detail == 0 => {}
             Kind::ReceiveDequeue | Kind::Transaction | Kind::Conversion => {
-                self.detail = later(self.detail);
+                self.detail = moved(self.detail);
             }
             _ => {}
         }
@@ -764,7 +763,7 @@ mod tests {
     fn every_time_in_a_record_is_shifted_and_an_unknown_one_stays_unknown() {
         let shifted = |kind, offset, detail| {
             let record = Record { at_ns: 5, kind, offset, detail, ..Record::default() };
-            let record = record.later_by(100);
+            let record = record.on_clock(|ns| ns + 100);
             (record.at_ns, record.offset, record.detail)
         };
         assert_eq!(shifted(Kind::SendEnqueue, 7, 8), (105, 7, 8));

@@ -91,6 +91,7 @@ pub(crate) fn join<E: From<Error>>(
         records,
         shift_ns: [0, 0],
         clock_moved_ns: 0,
+        band: None,
         problems: checked.map(|checked| checked.problems),
     })
 }

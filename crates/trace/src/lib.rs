@@ -15,8 +15,11 @@
 mod append;
 mod bundle;
 mod check;
+mod clock_band;
+mod clock_line;
 mod columns;
 mod compat;
+mod crossings;
 mod damage;
 mod error;
 mod files;
@@ -47,6 +50,7 @@ mod writer;
 
 pub use bundle::{Bundle, is_bundle};
 pub use check::{CheckReport, Checker, check};
+pub use clock_band::{ClockBand, ClockEdge};
 pub use error::{Error, Problem};
 pub use flows::ConnectionReader;
 pub use folder::Folder;

@@ -3,7 +3,9 @@
 //! Each host's records carry that host's monotonic clock. The clock snapshots of `meta.json` relate
 //! it to real time. So the times of the host that booted later are shifted by the difference of the
 //! boot times, and never become negative. The difference of the two hosts' real-time clocks is in
-//! no bundle: the notes of the result say so, with the facts that the snapshots prove.
+//! no bundle. Segments that both hosts recorded bound it where they went in both directions: no segment
+//! arrives before it left. The times are then moved by the middle of these bounds. Without them the notes
+//! of the result say that the difference is not known.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -13,11 +15,13 @@ use sockscope_record::{ConnectionId, FlowId, Kind, Record, counted};
 
 use crate::bundle::Bundle;
 use crate::check::Checked;
+use crate::clock_band::{HostClock, NoBand};
+use crate::crossings::{Crossings, crossings};
 use crate::error::Error;
 use crate::join::{join, kernel_and_engine};
 use crate::merge_counts::Counts;
 use crate::merge_meta::{Shift, are_engines_of_one_host, merged_meta};
-use crate::merge_plan::{Place, Plan};
+use crate::merge_plan::{Clock, Place, Plan};
 use crate::merged::Merged;
 use crate::meta::Meta;
 use crate::records::RecordReader;
@@ -65,8 +69,20 @@ pub fn merge_into<E: From<Error>>(
         true => Some([Counts::of(first)?, Counts::of(second)?]),
         false => None,
     };
-    let plan = Plan::new(ends, shift.by_ns, counts.as_ref());
-    let mut meta = merged_meta([first, second], &checked, &shift);
+    let shifted = Plan::new(ends, shift.by_ns.map(Clock::Later), counts.as_ref());
+    let bounded = match is_one_host {
+        true => None,
+        false => Some(host_clock([first, second], &checked, &shifted, &shift)?),
+    };
+    let plan = match &bounded {
+        Some(Ok(clock)) => {
+            let mut clocks = shifted.clocks;
+            clocks[shift.moved()] = Clock::Bounded(clock.clone());
+            Plan::new(ends, clocks, counts.as_ref())
+        }
+        _ => shifted,
+    };
+    let mut meta = merged_meta([first, second], &checked, &shift, bounded.as_ref(), &plan.clocks);
     let both = if is_one_host { "both engines" } else { "both hosts" };
     let places = if is_one_host { "the two" } else { "the hosts" };
     meta.notes.push(format!(
@@ -84,10 +100,28 @@ pub fn merge_into<E: From<Error>>(
     let matched = plan.matched;
     interleave(first, second, plan, &mut writer)?;
     let records = writer.records();
+    let band = meta.clock_bands.last().cloned().filter(|_| matches!(bounded, Some(Ok(_))));
     writer.finish(meta)?;
     let Shift { by_ns: shift_ns, moved_ns: clock_moved_ns } = shift;
     let problems = checked.map(|checked| checked.problems);
-    Ok(Merged { matched, connections, records, shift_ns, clock_moved_ns, problems })
+    Ok(Merged { matched, connections, records, shift_ns, clock_moved_ns, band, problems })
+}
+
+/// The clock of the host whose times are moved, by the segments that both hosts recorded.
+fn host_clock(
+    bundles: [&Bundle; 2],
+    checked: &[Checked; 2],
+    plan: &Plan,
+    shift: &Shift,
+) -> Result<Result<HostClock, NoBand>, Error> {
+    // A segment that left unseen and left again would bound a wrong time.
+    if checked.iter().any(|checked| checked.missed.total() > 0 || !checked.problems.is_empty()) {
+        return Ok(Err(NoBand::Missed));
+    }
+    let Crossings { from_moved, to_moved, range_ns } =
+        crossings(bundles, &plan.places, &plan.connections, shift.moved())?;
+    let range_ns = range_ns.unwrap_or_default();
+    Ok(HostClock::of(from_moved, to_moved, range_ns))
 }
 
 fn unequal_note(count: u64) -> String {
@@ -107,8 +141,9 @@ fn interleave(
 ) -> Result<(), Error> {
     let mut next_id = plan.connections.len() as u32 + 1;
     let [places_first, places_second] = plan.places;
-    let mut first = Input::new(first, places_first, plan.shift_ns[0])?;
-    let mut second = Input::new(second, places_second, plan.shift_ns[1])?;
+    let [clock_first, clock_second] = plan.clocks;
+    let mut first = Input::new(first, places_first, clock_first)?;
+    let mut second = Input::new(second, places_second, clock_second)?;
     let mut output = Vec::with_capacity(OUTPUT_RECORDS);
     loop {
         let earlier = match (first.head(&mut next_id)?, second.head(&mut next_id)?) {
@@ -130,7 +165,7 @@ struct Input {
     /// `None` after its last batch: it is not read again for each record of the other.
     reader: Option<RecordReader<File>>,
     places: HashMap<ConnectionId, Place>,
-    shift_ns: u64,
+    clock: Clock,
     /// The batch being copied, numbered anew and on the common clock.
     batch: Vec<Record>,
     taken: usize,
@@ -140,9 +175,9 @@ impl Input {
     fn new(
         bundle: &Bundle,
         places: HashMap<ConnectionId, Place>,
-        shift_ns: u64,
+        clock: Clock,
     ) -> Result<Self, Error> {
-        Ok(Self { reader: Some(bundle.records()?), places, shift_ns, batch: Vec::new(), taken: 0 })
+        Ok(Self { reader: Some(bundle.records()?), places, clock, batch: Vec::new(), taken: 0 })
     }
 
     /// The next record; `next_id` numbers connections that no `flows.arrows` has.
@@ -153,7 +188,7 @@ impl Input {
                 self.reader = None;
                 return Ok(None);
             };
-            let (places, shift_ns) = (&mut self.places, self.shift_ns);
+            let (places, clock) = (&mut self.places, &self.clock);
             self.taken = 0;
             self.batch.clear();
             self.batch.extend(batch.iter().map(|record| {
@@ -162,7 +197,7 @@ impl Input {
                     Kind::Loss if record.flow == FlowId::default() => record.flow,
                     _ => placed(record.flow, places, next_id),
                 };
-                Record { flow, ..*record }.later_by(shift_ns)
+                Record { flow, ..*record }.on_clock(|ns| clock.moved(ns))
             }));
         }
         Ok(self.batch.get(self.taken).copied())

@@ -6,7 +6,9 @@ use sockscope_record::PointCost;
 
 use crate::bundle::Bundle;
 use crate::check::Checked;
+use crate::clock_band::{ClockBand, HostClock, NoBand};
 use crate::error::Error;
+use crate::merge_plan::Clock;
 use crate::meta::{ClockSnapshot, Hook, Interface, Machine, Meta, Source};
 
 /// Shift of the clocks of two bundles to one: that of the host that booted first.
@@ -19,6 +21,11 @@ pub(crate) struct Shift {
 }
 
 impl Shift {
+    /// The input whose times are moved: that of the host that booted later.
+    pub(crate) fn moved(&self) -> usize {
+        usize::from(self.by_ns[0] == 0)
+    }
+
     pub(crate) fn between(first: &Bundle, second: &Bundle) -> Result<Self, Error> {
         if are_engines_of_one_host(first, second) {
             return Ok(Self { by_ns: [0, 0], moved_ns: 0 });
@@ -65,10 +72,12 @@ pub(crate) fn merged_meta(
     [first, second]: [&Bundle; 2],
     checked: &[Checked; 2],
     shift: &Shift,
+    bounded: Option<&Result<HostClock, NoBand>>,
+    clocks: &[Clock; 2],
 ) -> Meta {
     let names = names(first, second);
     let (a, b) = (first.meta(), second.meta());
-    let base = if shift.by_ns[0] == 0 { 0 } else { 1 };
+    let base = 1 - shift.moved();
     let mut meta = Meta {
         tool_version: a.tool_version.clone(),
         source: if a.source == b.source { a.source } else { Source::Merged },
@@ -100,8 +109,19 @@ pub(crate) fn merged_meta(
         meta.machine = a.machine.clone();
         meta.notes
             .push("two engines of one host, on one clock: the network between is unknown".into());
-    } else {
-        meta.notes.push(clock_note(&names, base, shift));
+    }
+    for (of, clock) in [a, b].into_iter().zip(clocks) {
+        meta.clock_bands
+            .extend(of.clock_bands.iter().map(|band| band.on_clock(|ns| clock.moved(ns))));
+    }
+    match bounded {
+        Some(Ok(clock)) => {
+            let band = clock.band(&names[1 - base], &names[base]);
+            meta.notes.push(band_note(&band));
+            meta.clock_bands.push(band);
+        }
+        Some(Err(reason)) => meta.notes.push(clock_note(&names, base, shift, *reason)),
+        None => {}
     }
     meta
 }
@@ -134,11 +154,38 @@ pub(crate) fn add_problems(meta: &mut Meta, name: &str, checked: &Checked) {
     meta.notes.extend(checked.problems.iter().map(|problem| format!("{name}: {problem}")));
 }
 
-fn clock_note(names: &[String; 2], base: usize, shift: &Shift) -> String {
+fn band_note(band: &ClockBand) -> String {
+    let [early, late] = <[u64; 2]>::from(band.widest_ns()).map(microseconds);
+    format!(
+        "times are on the monotonic clock of {}; those of {} are known by {} segments from it and {} to it. Each may \
+         have been up to {early} us earlier or {late} us later, and a time between the hosts (wire) longer or shorter \
+         by as much. Its clock is slower by {} to {} ppm",
+        band.base,
+        band.host,
+        band.segments[0],
+        band.segments[1],
+        parts_per_million(band.slower_ppb[0]),
+        parts_per_million(band.slower_ppb[1]),
+    )
+}
+
+/// Nanoseconds as microseconds, as `3.14`, no less than they are.
+fn microseconds(ns: u64) -> String {
+    let hundredths = ns.div_ceil(10);
+    format!("{}.{:02}", hundredths / 100, hundredths % 100)
+}
+
+/// Parts per billion as parts per million, as `-3.1`.
+fn parts_per_million(ppb: i64) -> String {
+    let sign = if ppb < 0 { "-" } else { "" };
+    format!("{sign}{}.{}", ppb.unsigned_abs() / 1000, ppb.unsigned_abs() % 1000 / 100)
+}
+
+fn clock_note(names: &[String; 2], base: usize, shift: &Shift, reason: NoBand) -> String {
     format!(
         "times are on the monotonic clock of {}; those of {} were shifted by {} ns by the real-time \
          clocks of the two hosts. Their difference is not known and adds to every time between the \
-         hosts; within the recordings they moved by {} ns",
+         hosts: {reason}. Within the recordings they moved by {} ns",
         names[base],
         names[1 - base],
         shift.by_ns[1 - base],
@@ -208,6 +255,12 @@ mod tests {
             &kernel(&[(2, "NOT_SPECIFIED"), (6, "SOCKET_FILTER"), (7, "TCP_CSUM")]),
         );
         assert_eq!(both, [(2, "NOT_SPECIFIED".to_owned())].into());
+    }
+
+    #[test]
+    fn figures_of_a_band_are_in_readable_units() {
+        assert_eq!([0, 1, 3_141, 2_000_000].map(microseconds), ["0.00", "0.01", "3.15", "2000.00"]);
+        assert_eq!([0, -50_000, 3_141].map(parts_per_million), ["0.0", "-50.0", "3.1"]);
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 
 use sockscope_record::{Connection, ConnectionId, Process, Protocol, Side};
 
+use crate::clock_band::HostClock;
 use crate::merge_counts::{Counts, agree};
 use crate::openings::Openings;
 
@@ -29,8 +30,27 @@ pub(crate) struct Plan {
     /// Number of pairs that stay separate, because the octets sent at one end differ from those that arrived
     /// at the other.
     pub(crate) unequal: u64,
-    /// Nanoseconds added to the times of each input.
-    pub(crate) shift_ns: [u64; 2],
+    /// The clocks of the inputs.
+    pub(crate) clocks: [Clock; 2],
+}
+
+/// How the times of an input become those of the result.
+#[derive(Debug, Clone)]
+pub(crate) enum Clock {
+    /// Later by so many nanoseconds.
+    Later(u64),
+    /// By a band that segments bound.
+    Bounded(HostClock),
+}
+
+impl Clock {
+    /// A time of the input on the clock of the result.
+    pub(crate) fn moved(&self, at_ns: u64) -> u64 {
+        match self {
+            Self::Later(ns) => at_ns.saturating_add(*ns),
+            Self::Bounded(clock) => clock.moved(at_ns),
+        }
+    }
 }
 
 impl Plan {
@@ -38,11 +58,11 @@ impl Plan {
     /// `counts`.
     pub(crate) fn new(
         [first, second]: [&[Connection]; 2],
-        shift_ns: [u64; 2],
+        clocks: [Clock; 2],
         counts: Option<&[Counts; 2]>,
     ) -> Self {
-        let first: Vec<_> = first.iter().map(|row| on_clock(row, shift_ns[0])).collect();
-        let second: Vec<_> = second.iter().map(|row| on_clock(row, shift_ns[1])).collect();
+        let first: Vec<_> = first.iter().map(|row| on_clock(row, &clocks[0])).collect();
+        let second: Vec<_> = second.iter().map(|row| on_clock(row, &clocks[1])).collect();
         let mut partners = partners(&first, &second, counts.is_some());
         let pairs = partners.len();
         partners.retain(|&at, &mut partner| {
@@ -62,16 +82,16 @@ impl Plan {
         joined.extend(alone.map(Joined::of_first));
         debug_assert!(joined.len() <= first.len() + second.len());
         joined.sort_by_key(|joined| (joined.connection.opened_ns, joined.first, joined.second));
-        Self { unequal, ..Self::numbered(joined, matched, shift_ns) }
+        Self { unequal, ..Self::numbered(joined, matched, clocks) }
     }
 
-    fn numbered(joined: Vec<Joined>, matched: u64, shift_ns: [u64; 2]) -> Self {
+    fn numbered(joined: Vec<Joined>, matched: u64, clocks: [Clock; 2]) -> Self {
         let mut plan = Self {
             connections: Vec::new(),
             places: [HashMap::new(), HashMap::new()],
             matched,
             unequal: 0,
-            shift_ns,
+            clocks,
         };
         for (number, joined) in (1..).zip(joined) {
             let id = ConnectionId(number);
@@ -180,10 +200,10 @@ fn key(row: &Connection) -> Key {
     (row.protocol, row.client.min(row.server), row.client.max(row.server))
 }
 
-fn on_clock(row: &Connection, shift_ns: u64) -> Connection {
+fn on_clock(row: &Connection, clock: &Clock) -> Connection {
     Connection {
-        opened_ns: row.opened_ns.saturating_add(shift_ns),
-        closed_ns: row.closed_ns.map(|closed_ns| closed_ns.saturating_add(shift_ns)),
+        opened_ns: clock.moved(row.opened_ns),
+        closed_ns: row.closed_ns.map(|closed_ns| clock.moved(closed_ns)),
         ..row.clone()
     }
 }
@@ -221,7 +241,8 @@ mod tests {
     /// Each connection of the result as `client>server opened`, with `first-id/second-id` and a
     /// `~` where that input had it the other way round.
     fn plan(first: &str, second: &str, shift_ns: [u64; 2]) -> String {
-        let plan = Plan::new([&connections(first), &connections(second)], shift_ns, None);
+        let clocks = shift_ns.map(Clock::Later);
+        let plan = Plan::new([&connections(first), &connections(second)], clocks, None);
         let of = |input: usize, id: ConnectionId| {
             let found = plan.places[input].iter().find(|(_, place)| place.id == id);
             found.map_or("-".into(), |(old, place)| {
@@ -266,7 +287,7 @@ mod tests {
             Connection { processes: vec![process(1, Side::Client)], ..connection("1 1>2 5") };
         let second =
             Connection { processes: vec![process(2, Side::Client)], ..connection("7 2>1 5 p") };
-        let plan = Plan::new([&[first], &[second]], [0, 0], None);
+        let plan = Plan::new([&[first], &[second]], [0, 0].map(Clock::Later), None);
         let joined = [process(1, Side::Client), process(2, Side::Server)];
         assert_eq!(plan.connections[0].processes, joined);
     }
@@ -277,7 +298,9 @@ mod tests {
             let process = Process { pid: 1, comm: "x".into(), side };
             Connection { processes: vec![process], ..connection(row) }
         };
-        let matched = |first, second| Plan::new([&[first], &[second]], [0, 0], None).matched;
+        let matched = |first, second| {
+            Plan::new([&[first], &[second]], [0, 0].map(Clock::Later), None).matched
+        };
         assert_eq!(matched(of("1 1>1 5", Side::Client), of("7 1>1 5", Side::Client)), 0);
         assert_eq!(matched(of("1 1>1 5", Side::Client), of("7 1>1 5", Side::Server)), 1);
         // Each takes itself for the client.
@@ -298,7 +321,7 @@ mod tests {
             });
             rows.collect::<Vec<_>>()
         };
-        let plan = Plan::new([&of_all(1, 0), &of_all(1, 7)], [0, 0], None);
+        let plan = Plan::new([&of_all(1, 0), &of_all(1, 7)], [0, 0].map(Clock::Later), None);
         assert_eq!(plan.matched, u64::from(CONNECTIONS));
         assert_eq!(plan.places[0], plan.places[1]);
     }

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use sockscope_record::{LossCounts, PointCost};
 
+use crate::clock_band::ClockBand;
 use crate::format::FORMAT_VERSION;
 use crate::point_tables;
 
@@ -61,6 +62,10 @@ pub struct Meta {
     #[serde(with = "point_tables::cost")]
     #[cfg_attr(test, schemars(schema_with = "crate::meta_schema::cost"))]
     pub cost: [PointCost; 8],
+    /// The clocks of other hosts on that of the records: how well each is known. Empty where one host recorded, and
+    /// where nothing bounds the difference.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub clock_bands: Vec<ClockBand>,
     /// Anything else that a reader of results must know, one sentence each.
     pub notes: Vec<String>,
 }
@@ -215,6 +220,7 @@ impl Default for Meta {
             drop_reasons: BTreeMap::new(),
             loss: LossCounts::default(),
             cost: [PointCost::default(); 8],
+            clock_bands: Vec::new(),
             notes: Vec::new(),
         }
     }

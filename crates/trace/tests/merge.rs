@@ -49,6 +49,7 @@ fn one_transfer_seen_by_both_hosts_is_one_flow_on_one_clock() {
         records: 5,
         shift_ns: [0, 500],
         clock_moved_ns: 0,
+        band: None,
         problems: Default::default(),
     };
     assert_eq!(merged, expected);

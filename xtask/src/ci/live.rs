@@ -28,7 +28,7 @@ const REPEATED_AT_MOST: usize = 2;
 const LIVE: &str = "root_";
 
 /// Modules whose live tests start `sockscope-lab` or `sockscope-view`, which are built with everything else.
-const OF_LAB: [&str; 8] = [
+const OF_LAB: [&str; 9] = [
     "faces::",
     "lab_link::",
     "last_trace::",
@@ -36,6 +36,7 @@ const OF_LAB: [&str; 8] = [
     "situations::newcomers::",
     "soak::strangers::",
     "trial_link::",
+    "two_clocks::",
     "vmtp::",
 ];
 
@@ -286,12 +287,12 @@ mod tests {
         assert_eq!(
             words(Which::WithoutLab),
             "root_ --skip faces:: --skip lab_link:: --skip last_trace:: --skip replays:: \
-             --skip situations::newcomers:: --skip soak::strangers:: --skip trial_link:: --skip vmtp::"
+             --skip situations::newcomers:: --skip soak::strangers:: --skip trial_link:: --skip two_clocks:: --skip vmtp::"
         );
         assert_eq!(
             words(Which::OfLab),
             "faces::root_ lab_link::root_ last_trace::root_ replays::root_ \
-             situations::newcomers::root_ soak::strangers::root_ trial_link::root_ vmtp::root_"
+             situations::newcomers::root_ soak::strangers::root_ trial_link::root_ two_clocks::root_ vmtp::root_"
         );
         assert_eq!(words(Which::All), "root_");
     }

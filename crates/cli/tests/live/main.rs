@@ -7,6 +7,8 @@
 
 mod background;
 mod bundle;
+#[path = "../../../lab/tests/halves/mod.rs"]
+mod halves;
 mod hosts;
 mod link;
 mod replays;
@@ -56,6 +58,7 @@ mod trial;
 mod trial_link;
 mod tun;
 mod turned_away;
+mod two_clocks;
 mod two_hosts;
 mod vmtp;
 mod window_scaling;
