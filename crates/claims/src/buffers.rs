@@ -69,7 +69,7 @@ fn shared_copies(_: &Claim, runs: &Runs) -> Outcome {
 }
 
 /// Octets a message that the receiving driver copies of so large messages, headers among them.
-fn received_copy(message_bytes: u32, personality: &str) -> Result<f64, String> {
+pub(super) fn received_copy(message_bytes: u32, personality: &str) -> Result<f64, String> {
     const MESSAGES: u32 = 100;
     let changes = [
         format!("personality={personality}"),
@@ -81,7 +81,7 @@ fn received_copy(message_bytes: u32, personality: &str) -> Result<f64, String> {
 }
 
 /// Octets of TCP and IP headers, link header and trailer: no data.
-const HEADERS: f64 = 64.0;
+pub(super) const HEADERS: f64 = 64.0;
 
 /// Whether the receiver copies headers alone of a trailer packet, and the data of one without.
 fn spares_a_copy(without: f64, with_trailer: f64) -> bool {
@@ -209,8 +209,8 @@ fn checksums_counted(claim: &Claim, runs: &Runs) -> Outcome {
 }
 
 /// `uiomove` calls a message at 1025 bytes in Table 3, and how far a run may be off: that of T3-a.
-const CALLS_AT_1025: f64 = 9.7158;
-const CALLS_TOLERANCE: f64 = 0.02;
+pub(super) const CALLS_AT_1025: f64 = 9.7158;
+pub(super) const CALLS_TOLERANCE: f64 = 0.02;
 
 /// Whether writes at 1025 bytes are fragmented as in Table 3, and not where they wait for a cluster.
 fn fragments_unless_it_waits(measured: f64, waiting: f64) -> bool {

@@ -5,8 +5,10 @@
 //! the reason.
 
 mod buffers;
+mod cause;
 mod comparison;
 mod design;
+mod explanation;
 mod forwarding;
 mod layering;
 mod live;
@@ -20,6 +22,7 @@ mod protocol_vmtp;
 mod protocol_vmtp_design;
 mod registry;
 mod report;
+mod summary;
 mod sunos;
 mod sunos_acks;
 mod sunos_bound;
@@ -37,6 +40,7 @@ use std::collections::BTreeMap;
 use sockscope_experiment::papers::{Claim, Evidence};
 use sockscope_experiment::result::RunResult;
 
+pub use cause::{CauseVerdict, Explanation};
 pub use comparison::{Comparison, Shown, Verdict};
 pub use live::{
     Judged, JudgedClaim, JudgingRun, LiveVerdict, judge, write_live_json, write_live_text,
@@ -67,6 +71,8 @@ pub struct Checked {
     pub evidence: Evidence,
     /// What the model says to it.
     pub comparison: Comparison,
+    /// Why it differs; none where it does not.
+    pub explanation: Option<Explanation>,
 }
 
 /// Results of the experiments that checks need.

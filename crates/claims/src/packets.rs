@@ -159,13 +159,16 @@ fn longest_wait(claim: &Claim, waits: &[f64]) -> Comparison {
         ))
 }
 
+/// Waits of the request's and of the reply's small segment at each phase, in milliseconds.
+pub(super) fn small_waits(runs: &Runs) -> Vec<[f64; 2]> {
+    let of_case = |case: &CaseResult| {
+        [From::Client, From::Server].map(|side| small_wait(&case.measured.wire, side))
+    };
+    runs.of("lh-2").cases.iter().map(of_case).collect()
+}
+
 fn request_wait(claim: &Claim, runs: &Runs) -> Outcome {
-    let waits: Vec<_> = runs
-        .of("lh-2")
-        .cases
-        .iter()
-        .map(|case| [From::Client, From::Server].map(|side| small_wait(&case.measured.wire, side)))
-        .collect();
+    let waits = small_waits(runs);
     let words: Vec<_> =
         waits.iter().map(|[request, reply]| format!("{request:.0} and {reply:.0}")).collect();
     let only_the_reply = waits.iter().all(|[request, reply]| *request <= 30.0 && *reply > *request);

@@ -22,17 +22,17 @@ pub(super) const CHECKS: &[Check] = &[
     Check { id: "protocol-choice/4-sar-c", needs: &["pc-7b"], compare: discard_or_repair },
 ];
 
-const FAST: &str = "decstation-5000-240";
-const SLOW: &str = "decstation-5000-200";
+pub(super) const FAST: &str = "decstation-5000-240";
+pub(super) const SLOW: &str = "decstation-5000-200";
 
 /// Octets of data at which a third cell begins, and from there on another one.
-const FIRST_TOOTH: usize = 21;
+pub(super) const FIRST_TOOTH: usize = 21;
 const TOOTH: usize = 44;
 /// Teeth after which packets end at the same place of a cache line again: 176 octets are four teeth
 /// and eleven lines. Only such teeth can be compared.
 const ALIKE: usize = 4;
 /// Largest packet, in octets of data.
-const LARGEST: usize = 1024;
+pub(super) const LARGEST: usize = 1024;
 
 fn number(case: &CaseResult, name: &str) -> Result<f64, String> {
     let number = case.measured.measure(name);
@@ -40,12 +40,16 @@ fn number(case: &CaseResult, name: &str) -> Result<f64, String> {
 }
 
 /// A measure over the sweep of cases with these parameters, in the order of the file.
-fn curve(run: &RunResult, wanted: &[(&str, &str)], name: &str) -> Result<Vec<f64>, String> {
+pub(super) fn curve(
+    run: &RunResult,
+    wanted: &[(&str, &str)],
+    name: &str,
+) -> Result<Vec<f64>, String> {
     run.cases_with(wanted).map(|case| number(case, name)).collect()
 }
 
 /// A measure by octets of data, 0 to 1,024.
-fn by_size(runs: &Runs, machine: &str, name: &str) -> Result<Vec<f64>, String> {
+pub(super) fn by_size(runs: &Runs, machine: &str, name: &str) -> Result<Vec<f64>, String> {
     let curve = curve(runs.of("pc-2"), &[("machine", machine)], name)?;
     let sizes = LARGEST + 1;
     if curve.len() == sizes { Ok(curve) } else { Err(format!("expected {sizes} sizes")) }
@@ -221,10 +225,15 @@ fn limit(claim: &Claim, runs: &Runs) -> Outcome {
         )))
 }
 
+/// At how many sizes the first machine takes less time.
+pub(super) fn faster_at(fast: &[f64], slow: &[f64]) -> usize {
+    fast.iter().zip(slow).filter(|(fast, slow)| fast < slow).count()
+}
+
 fn two_machines(_: &Claim, runs: &Runs) -> Outcome {
     let [fast, slow] = [FAST, SLOW].map(|machine| by_size(runs, machine, "total_s"));
     let (fast, slow) = (fast?, slow?);
-    let is_faster = fast.iter().zip(&slow).filter(|(fast, slow)| fast < slow).count();
+    let is_faster = faster_at(&fast, &slow);
     let access = |machine| curve(runs.of("pc-7a"), &[("machine", machine)], "access_ns");
     let (fast_ns, slow_ns) = (access(FAST)?, access(SLOW)?);
     let slower: Vec<usize> =
@@ -249,9 +258,19 @@ fn tooth_means(curve: &[f64]) -> Vec<f64> {
 fn steps_of_rates(_: &Claim, runs: &Runs) -> Outcome {
     let packets = by_size(runs, FAST, "packets_per_s")?;
     let cells = by_size(runs, FAST, "cells_per_s")?;
+    let (holds, got) = falls_in_steps(&packets, &cells);
+    Ok(Comparison::holds(
+        holds,
+        "steps of packets shrink; cells peak where one is added, and fall slowly from tooth to tooth",
+        got,
+    ))
+}
+
+/// Whether rates of packets and cells are as in Figure 6, and their numbers.
+pub(super) fn falls_in_steps(packets: &[f64], cells: &[f64]) -> (bool, String) {
     let steps: Vec<f64> = teeth().iter().map(|at| packets[at - 1] - packets[*at]).collect();
     let has_peaks = teeth().iter().all(|&at| cells[at] > cells[at - 1]);
-    let means = tooth_means(&cells);
+    let means = tooth_means(cells);
     let (_, slope, _) = line(&means);
     let got = format!(
         "packet steps from {:.0} to {:.0} a second; cells jump up at each of {} teeth: {has_peaks}; mean of a tooth from {:.0} to {:.0} cells a second",
@@ -261,11 +280,7 @@ fn steps_of_rates(_: &Claim, runs: &Runs) -> Outcome {
         means[0],
         means[means.len() - 1],
     );
-    Ok(Comparison::holds(
-        shrinks(&steps) && has_peaks && slope < 0.0,
-        "steps of packets shrink; cells peak where one is added, and fall slowly from tooth to tooth",
-        got,
-    ))
+    (shrinks(&steps) && has_peaks && slope < 0.0, got)
 }
 
 /// Lost cells of a million on a network that is nearly free of errors: one packet of 400 lacks one.

@@ -25,7 +25,7 @@ pub(super) const CHECKS: &[Check] = &[
 const MACHINE: &str = "decstation-5000-200";
 
 /// Clients in Figure 10 and 11 of the model.
-const CLIENTS: std::ops::RangeInclusive<u32> = 1..=8;
+pub(super) const CLIENTS: std::ops::RangeInclusive<u32> = 1..=8;
 
 /// What the only case with these parameters saw; `None` without one.
 fn case<'a>(run: &'a RunResult, wanted: &[(&str, &str)]) -> Option<&'a CaseResult> {
@@ -139,6 +139,20 @@ fn total_mbit_per_s(case: Option<&CaseResult>) -> f64 {
 
 /// The part of a transaction in which its VMTP packets are on the wire, as the thesis has it for the
 /// smallest one: without Ethernet, IP and the silence behind each frame.
+/// Frames that the full queue of one host dropped, with so many clients.
+pub(super) fn dropped_frames(runs: &Runs, clients: u32) -> f64 {
+    let case = large(runs, clients, "false");
+    case.and_then(|case| case.measured.measure("dropped_frames")).unwrap_or(f64::NAN)
+}
+
+/// Milliseconds of packets on the wire and of a transaction of one client with 16 KB both ways.
+pub(super) fn one_client_case(runs: &Runs) -> (f64, f64) {
+    let one = large(runs, 1, "false");
+    let wire_ns = one.and_then(|case| case.measured.measure("wire_ns"));
+    let call_ns = one.and_then(|case| case.measured.call_ns.mean_ns());
+    (wire_ns.unwrap_or(f64::NAN) / 1e6, call_ns.map_or(f64::NAN, |ns| ns as f64 / 1e6))
+}
+
 fn one_client(claim: &Claim, runs: &Runs) -> Outcome {
     let one = large(runs, 1, "false");
     let of = |name: &str| one.and_then(|case| case.measured.measure(name)).unwrap_or(f64::NAN);
@@ -298,13 +312,13 @@ fn two_small_for_one_large(claim: &Claim, runs: &Runs) -> Outcome {
 }
 
 /// Totals and collisions of so many clients, on one host and on a host each.
-struct Shared {
+pub(super) struct Shared {
     clients: u32,
     mbit_per_s: [f64; 2],
     collisions: [f64; 2],
 }
 
-fn shared(runs: &Runs, clients: u32) -> Shared {
+pub(super) fn shared_by_clients(runs: &Runs, clients: u32) -> Shared {
     let both = ["false", "true"].map(|own_hosts| large(runs, clients, own_hosts));
     let of = |case: Option<&CaseResult>, name: &str| {
         case.and_then(|case| case.measured.measure(name)).unwrap_or(f64::NAN)
@@ -317,7 +331,7 @@ fn shared(runs: &Runs, clients: u32) -> Shared {
 }
 
 /// Whether hosts give less than one host because they collide, and one host never falls.
-fn hosts_lose(rows: &[Shared]) -> bool {
+pub(super) fn hosts_lose(rows: &[Shared]) -> bool {
     let loses = |row: &Shared| {
         row.mbit_per_s[1] < row.mbit_per_s[0] && row.collisions[0] == 0.0 && row.collisions[1] > 0.0
     };
@@ -327,7 +341,7 @@ fn hosts_lose(rows: &[Shared]) -> bool {
 
 /// From two clients on: one has a host of its own in either case.
 fn hosts_collide(_: &Claim, runs: &Runs) -> Outcome {
-    let rows: Vec<_> = CLIENTS.skip(1).map(|clients| shared(runs, clients)).collect();
+    let rows: Vec<_> = CLIENTS.skip(1).map(|clients| shared_by_clients(runs, clients)).collect();
     let words = |row: &Shared| {
         let [one, own] = row.mbit_per_s;
         format!("{}: {one:.2} and {own:.2} ({:.1} collisions)", row.clients, row.collisions[1])

@@ -8,9 +8,10 @@ use sockscope_experiment::{Error, Experiment, Result, builtin_by_id};
 use sockscope_lab::run;
 
 use super::{
-    Check, Checked, Comparison, Runs, buffers, design, layering, packets, profile, protocol_atm,
-    protocol_atm_design, protocol_vmtp, protocol_vmtp_design, sunos_acks, sunos_bound,
-    sunos_contention, sunos_load, sunos_throughput, sunos_tools, sunos_trace, sunos_windows,
+    Check, Checked, Comparison, Runs, buffers, design, explanation, layering, packets, profile,
+    protocol_atm, protocol_atm_design, protocol_vmtp, protocol_vmtp_design, sunos_acks,
+    sunos_bound, sunos_contention, sunos_load, sunos_throughput, sunos_tools, sunos_trace,
+    sunos_windows,
 };
 
 /// Every check of every paper.
@@ -79,7 +80,8 @@ pub(super) fn checked(claim: &Claim, evidence: &Evidence, runs: &Runs) -> Checke
         || Comparison::no_experiment(claim),
         |check| (check.compare)(claim, runs).unwrap_or_else(Comparison::not_checkable),
     );
-    Checked { claim: claim.clone(), evidence: evidence.clone(), comparison }
+    let explanation = explanation::explanation(claim, &comparison, runs);
+    Checked { claim: claim.clone(), evidence: evidence.clone(), comparison, explanation }
 }
 
 #[cfg(test)]

@@ -6,7 +6,8 @@ use serde::Serialize;
 use sockscope_experiment::papers::{EvidenceKind, PAPERS, Role};
 use sockscope_experiment::result::wrapped;
 
-use super::{Checked, Shown, Verdict};
+use super::summary::{Causes, Counts, Predictions};
+use super::{CauseVerdict, Checked, Explanation, Shown, Verdict};
 
 /// Name and version of the form.
 const SCHEMA: &str = "sockscope.claims/1";
@@ -55,8 +56,23 @@ pub fn write_text(checked: &[Checked], out: &mut dyn io::Write) -> io::Result<()
         if !comparison.note.is_empty() {
             write_wrapped(&comparison.note, out)?;
         }
+        if let Some(explanation) = &one.explanation {
+            write_explanation(explanation, out)?;
+        }
     }
     write_summary(checked, out)
+}
+
+/// Why a claim differs: the cause with its verdict, what the runs had, and what the paper leaves open.
+fn write_explanation(explanation: &Explanation, out: &mut dyn io::Write) -> io::Result<()> {
+    let Explanation { cause, verdict, observed, open } = explanation;
+    let cause = match verdict {
+        CauseVerdict::NotKnown => format!("cause not known: {cause}"),
+        _ => format!("explained by {cause}: {}", spaced(verdict.name())),
+    };
+    write_wrapped(&cause, out)?;
+    write_wrapped(&format!("observed {observed}"), out)?;
+    write_wrapped(&format!("the paper leaves open {open}"), out)
 }
 
 /// Kinds of evidence, in the order of the columns.
@@ -93,9 +109,22 @@ fn write_summary(checked: &[Checked], out: &mut dyn io::Write) -> io::Result<()>
         let predictions = share(EvidenceKind::Found, Some(Role::Prediction));
         writeln!(out, "  {paper:<15} {found:>10} {partly:>16} {arithmetic:>11} {predictions:>18}")?;
     }
+    writeln!(out)?;
+    writeln!(out, "Of all predictions that the model can show, reproduced:")?;
+    for (paper, of_paper) in by_paper(checked) {
+        let counts = Predictions::of(&of_paper);
+        if let Some(percent) = counts.percent() {
+            let Predictions { reproduced, checkable, missing, explained } = counts;
+            writeln!(
+                out,
+                "  {paper:<15} {reproduced:>3} of {checkable:>3}, {percent:.0} %; missing for 90 %: {missing}; differ by a cause that holds: {explained}"
+            )?;
+        }
+    }
     if all.differs > 0 {
         writeln!(out)?;
-        writeln!(out, "What differs is explained in docs/fidelity.md.")?;
+        writeln!(out, "{}", Causes::of(checked).words())?;
+        writeln!(out, "docs/fidelity.md says more of what differs.")?;
     }
     Ok(())
 }
@@ -139,39 +168,6 @@ fn rounded(number: f64) -> String {
     format!("{number:.*}", 4_usize.saturating_sub(whole_digits).max(1))
 }
 
-/// How many claims have each verdict.
-#[derive(Serialize, Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-struct Counts {
-    reproduced: usize,
-    differs: usize,
-    not_checkable: usize,
-}
-
-impl Counts {
-    fn of<'a>(checked: impl IntoIterator<Item = &'a Checked>) -> Self {
-        let mut counts = Self::default();
-        for one in checked {
-            match one.comparison.verdict {
-                Verdict::Reproduced => counts.reproduced += 1,
-                Verdict::Differs => counts.differs += 1,
-                Verdict::NotCheckable => counts.not_checkable += 1,
-            }
-        }
-        counts
-    }
-
-    fn checkable(self) -> usize {
-        self.reproduced + self.differs
-    }
-
-    fn words(self) -> String {
-        let Self { reproduced, differs, not_checkable } = self;
-        let differ = if differs == 1 { "differs" } else { "differ" };
-        format!("{reproduced} reproduced, {differs} {differ}, {not_checkable} not checkable")
-    }
-}
-
 /// The document.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(title = SCHEMA))]
@@ -197,6 +193,21 @@ struct ClaimView<'a> {
     expected: ShownView<'a>,
     got: ShownView<'a>,
     note: &'a str,
+    /// Why it differs; null where it does not, and where nothing explains it.
+    explanation: Option<ExplanationView<'a>>,
+}
+
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct ExplanationView<'a> {
+    /// The cause, or what is known where none is.
+    cause: &'a str,
+    /// What runs say to the cause: `holds`, `does-not-hold` or `not-known`.
+    verdict: &'static str,
+    /// What the runs had.
+    observed: &'a str,
+    /// What the paper leaves open.
+    open: &'a str,
 }
 
 /// A single number stands alone; what is not a number is null.
@@ -216,6 +227,8 @@ struct Summary {
     all: Counts,
     by_evidence: ByEvidence,
     by_paper: Vec<PaperSummary>,
+    /// Of the claims that differ, by what runs say to their cause.
+    causes: Causes,
 }
 
 /// Verdicts by kind of evidence.
@@ -235,6 +248,7 @@ struct PaperSummary {
     #[serde(flatten)]
     all: Counts,
     by_evidence: ByEvidence,
+    predictions: Predictions,
 }
 
 impl ByEvidence {
@@ -245,9 +259,16 @@ impl ByEvidence {
     }
 }
 
+impl<'a> ExplanationView<'a> {
+    fn of(explanation: &'a Explanation) -> Self {
+        let Explanation { cause, verdict, observed, open } = explanation;
+        Self { cause, verdict: verdict.name(), observed, open }
+    }
+}
+
 impl<'a> Document<'a> {
     fn new(checked: &'a [Checked]) -> Self {
-        let claim = |Checked { claim, evidence, comparison }: &'a Checked| ClaimView {
+        let claim = |Checked { claim, evidence, comparison, explanation }: &'a Checked| ClaimView {
             id: &claim.id,
             verdict: comparison.verdict.name(),
             on: "model",
@@ -258,11 +279,13 @@ impl<'a> Document<'a> {
             expected: shown(&comparison.expected),
             got: shown(&comparison.got),
             note: &comparison.note,
+            explanation: explanation.as_ref().map(ExplanationView::of),
         };
         let of_paper = |(paper, of_paper): (&'static str, Vec<&'a Checked>)| PaperSummary {
             paper,
             all: Counts::of(of_paper.iter().copied()),
             by_evidence: ByEvidence::of(&of_paper),
+            predictions: Predictions::of(&of_paper),
         };
         Self {
             schema: SCHEMA,
@@ -271,6 +294,7 @@ impl<'a> Document<'a> {
                 all: Counts::of(checked),
                 by_evidence: ByEvidence::of(&checked.iter().collect::<Vec<_>>()),
                 by_paper: by_paper(checked).into_iter().map(of_paper).collect(),
+                causes: Causes::of(checked),
             },
         }
     }

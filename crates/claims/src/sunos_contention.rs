@@ -2,7 +2,7 @@
 //! TCP/IP Protocol Implementation".
 
 use sockscope_experiment::papers::Claim;
-use sockscope_experiment::result::CaseResult;
+use sockscope_experiment::result::{CaseResult, RunResult};
 
 use super::sunos_runs::observe;
 use super::sunos_throughput::in_flight_max;
@@ -12,7 +12,7 @@ pub(super) const CHECKS: &[Check] =
     &[Check { id: "sunos-ipc/5-a", needs: &["si-5a"], compare: connections_without_overflow }];
 
 /// A case of `si-5a`.
-struct Contention {
+pub(super) struct Contention {
     queue_packets: u64,
     connections: u64,
     /// Packets of one connection's window, as many as were in flight.
@@ -37,9 +37,19 @@ fn contentions(runs: &Runs, buffer: &str) -> Result<Vec<Contention>, String> {
     Ok(run.cases_with(&[("socket_buffer_bytes", buffer)]).filter_map(contention).collect())
 }
 
+/// The only case of a run, with so many connections of four packets.
+pub(super) fn contention_of(
+    run: &RunResult,
+    connections: u64,
+    queue_packets: u64,
+) -> Option<Contention> {
+    let sent_again = run.cases.first()?.measured.retransmitted;
+    Some(Contention { queue_packets, connections, window_packets: 4, sent_again })
+}
+
 /// Most connections of a queue's cases that lose nothing, nor do fewer of them; none where no number of
 /// them loses something, so that no limit shows.
-fn without_loss(contentions: &[Contention], queue_packets: u64) -> u64 {
+pub(super) fn without_loss(contentions: &[Contention], queue_packets: u64) -> u64 {
     let of_queue =
         || contentions.iter().filter(|contention| contention.queue_packets == queue_packets);
     let losing = of_queue().filter(|contention| contention.sent_again > 0);

@@ -91,7 +91,7 @@ fn client_load_holds_the_program(_: &Claim, _: &Runs) -> Outcome {
 }
 
 /// Mean protocol delay: gaps in bursts on the sending side, points 6 to 7 on the receiving.
-fn protocol_delays(seen: &Observed) -> [f64; 2] {
+pub(super) fn protocol_delays(seen: &Observed) -> [f64; 2] {
     [
         mean(&seen.gaps_in_bursts_us()),
         mean(&seen.in_order_delays_us(Point::InputDequeue, Point::ReceiveEnqueue)),

@@ -2,6 +2,7 @@
 
 use sockscope_experiment::builtin_by_id;
 use sockscope_lab::model::{self, Observed};
+use sockscope_sim::HostConfig;
 
 /// Runs the first case of an experiment with some parameters changed, as `["client_load=4"]`.
 ///
@@ -9,6 +10,19 @@ use sockscope_lab::model::{self, Observed};
 ///
 /// When there is no such experiment, a change has no sense, or the run fails.
 pub(super) fn observe(id: &str, changes: &[&str]) -> Result<Observed, String> {
+    observe_changed(id, changes, &|_| {})
+}
+
+/// The same on hosts that `change` has altered, where no parameter does.
+///
+/// # Errors
+///
+/// As [`observe`].
+pub(super) fn observe_changed(
+    id: &str,
+    changes: &[&str],
+    change: &dyn Fn(&mut HostConfig),
+) -> Result<Observed, String> {
     let run = || {
         let mut experiment = builtin_by_id(id)?;
         changes.iter().try_for_each(|change| experiment.set(change))?;
@@ -19,7 +33,7 @@ pub(super) fn observe(id: &str, changes: &[&str]) -> Result<Observed, String> {
     let (experiment, case) =
         run().map_err(|error: sockscope_experiment::Error| error.to_string())?;
     let case = case.ok_or_else(|| format!("{id} has no case"))?;
-    model::observe(&experiment, &case)
+    model::observe_changed(&experiment, &case, change)
         .map_err(|problem| experiment.failed(&case, problem).to_string())
 }
 

@@ -36,7 +36,7 @@ fn buffers(runs: &Runs, experiment: &str) -> Vec<u64> {
 }
 
 /// Whether no rate falls below the best one before it by more than noise, and the last is above the first.
-fn rises(rates: &[f64]) -> bool {
+pub(super) fn rises(rates: &[f64]) -> bool {
     let mut best = 0.0_f64;
     let mut is_near_best = |rate: &f64| {
         best = best.max(*rate);
@@ -109,7 +109,7 @@ pub(super) fn in_flight_max(seen: &Observed) -> (u64, usize) {
 }
 
 /// Packets with data that left from one acknowledgment's arrival to the next, where there are some.
-fn between_acks(seen: &Observed) -> Vec<usize> {
+pub(super) fn between_acks(seen: &Observed) -> Vec<usize> {
     let mut sent = seen.data(Point::InterfaceEnqueue).into_iter().peekable();
     let mut counts = Vec::new();
     for ack in seen.passes(Direction::FromServer, Point::InputDequeue) {
@@ -146,7 +146,7 @@ fn window_within_buffers(_: &Claim, _: &Runs) -> Outcome {
 const STOP_AND_WAIT: usize = 4;
 
 /// Whether most bursts between acknowledgments have a whole window, so that the sender stops after it.
-fn stops_after_each_window(bursts: &[usize]) -> bool {
+pub(super) fn stops_after_each_window(bursts: &[usize]) -> bool {
     let whole = bursts.iter().filter(|packets| **packets == STOP_AND_WAIT).count();
     whole * 10 >= bursts.len() * 9 && !bursts.is_empty()
 }
@@ -237,6 +237,11 @@ fn order_of_the_best(_: &Claim, runs: &Runs) -> Outcome {
     ))
 }
 
+/// Whether a driver without the gap carries more, and a protocol of half the cost does not.
+pub(super) fn driver_limits(as_is: f64, without_gap: f64, faster: f64) -> bool {
+    without_gap > as_is * 1.05 && faster < as_is * 1.10
+}
+
 fn the_driver_limits(_: &Claim, runs: &Runs) -> Outcome {
     let pairs = runs.of("si-1c").cases_with(&ETHERNET).collect::<Vec<_>>();
     let rate_of = |driver_gap, percent| {
@@ -249,7 +254,7 @@ fn the_driver_limits(_: &Claim, runs: &Runs) -> Outcome {
     let (as_is, without_gap, faster) =
         (rate_of(None, 100), rate_of(Some(false), 100), rate_of(None, 50));
     Ok(Comparison::holds(
-        without_gap > as_is * 1.05 && faster < as_is * 1.10,
+        driver_limits(as_is, without_gap, faster),
         "a driver without the gap carries more, a protocol of half the cost does not",
         format!(
             "{as_is:.2} Mbit/s as it is, {without_gap:.2} without the gap, {faster:.2} with half the protocol's cost"

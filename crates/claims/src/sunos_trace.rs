@@ -61,10 +61,10 @@ static CONTINUOUS: LazyLock<Result<Observed, String>> = LazyLock::new(|| {
 });
 
 /// A packet a second, in stop-and-wait (§4.2.2).
-static SINGLE: LazyLock<Result<Observed, String>> =
+pub(super) static SINGLE: LazyLock<Result<Observed, String>> =
     LazyLock::new(|| observe("si-2b", &["write_pause_ms=1000"]));
 
-fn continuous() -> Result<&'static Observed, String> {
+pub(super) fn continuous() -> Result<&'static Observed, String> {
     shared(&CONTINUOUS)
 }
 
@@ -73,7 +73,7 @@ fn holds(expected: &str, holds: bool, got: String) -> Outcome {
 }
 
 /// The percentile of values in any order; not a number without values.
-fn percentile(values: &[f64], percent: u32) -> f64 {
+pub(super) fn percentile(values: &[f64], percent: u32) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     statistics::percentile(&sorted, percent).unwrap_or(f64::NAN)
@@ -217,7 +217,11 @@ fn ends_in_two(last: &[Bare], crowded_us: f64) -> bool {
 }
 
 fn two_last_packets(_: &Claim, _: &Runs) -> Outcome {
-    let seen = continuous()?;
+    ends_in_two_packets(continuous()?)
+}
+
+/// What a trace says to 4.2.1-d.
+pub(super) fn ends_in_two_packets(seen: &Observed) -> Outcome {
     let last = last_bare(seen.passes(Direction::FromClient, Point::InterfaceEnqueue));
     let crowded_us = crowded_us(seen);
     let words = last.iter().map(|bare| {
@@ -273,7 +277,7 @@ fn send_socket_only_falls(_: &Claim, _: &Runs) -> Outcome {
 }
 
 /// The greatest length of the interface queue in each burst.
-fn peaks(seen: &Observed) -> Vec<u64> {
+pub(super) fn peaks(seen: &Observed) -> Vec<u64> {
     let lengths = seen.lengths(Stage::InterfaceQueue);
     let peak = |burst: &Burst| {
         let within = |&&(at_ns, _): &&(u64, u64)| (burst.first_ns..=burst.last_ns).contains(&at_ns);
@@ -283,12 +287,17 @@ fn peaks(seen: &Observed) -> Vec<u64> {
 }
 
 /// Whether each is larger than the one before.
-fn each_higher(values: &[u64]) -> bool {
+pub(super) fn each_higher(values: &[u64]) -> bool {
     values.windows(2).all(|pair| pair[1] > pair[0])
 }
 
 fn growing_peaks(_: &Claim, _: &Runs) -> Outcome {
-    let peaks = peaks(continuous()?);
+    peaks_grow(continuous()?)
+}
+
+/// What a trace says to 4.2.1-f.
+pub(super) fn peaks_grow(seen: &Observed) -> Outcome {
+    let peaks = peaks(seen);
     let opening = &peaks[..peaks.len().min(OPENING_BURSTS)];
     holds(
         "while the window opens, each peak of the interface queue higher than the one before",
@@ -330,7 +339,11 @@ fn is_silent(bursts: &[Burst], at_ns: u64) -> bool {
 }
 
 fn gathered_then_drained(_: &Claim, _: &Runs) -> Outcome {
-    let seen = continuous()?;
+    gathers_in_silence(continuous()?)
+}
+
+/// What a trace says to 4.2.1-h.
+pub(super) fn gathers_in_silence(seen: &Observed) -> Outcome {
     let lengths = seen.lengths(Stage::ReceiveQueue);
     let most = lengths.iter().map(|&(_, bytes)| bytes).max().unwrap_or(0);
     let tops = accumulations(&lengths, 2 * SEGMENT_BYTES as u64);
@@ -356,7 +369,11 @@ fn is_full_empty_moderate([interface, input, receive]: [f64; 3]) -> bool {
 }
 
 fn queues_with_an_open_window(_: &Claim, _: &Runs) -> Outcome {
-    let seen = continuous()?;
+    queues_of_second_half(continuous()?)
+}
+
+/// What a trace says to 4.2.1-i.
+pub(super) fn queues_of_second_half(seen: &Observed) -> Outcome {
     let first_ns = seen.data(Point::InterfaceEnqueue).first().map_or(0, |pass| pass.at_ns);
     let last_ns = seen.data(Point::InterfaceEnqueue).last().map_or(0, |pass| pass.at_ns);
     let half_ns = first_ns + (last_ns - first_ns) / 2;
@@ -461,7 +478,7 @@ fn ip_queue_delay(_: &Claim, _: &Runs) -> Outcome {
 }
 
 /// Bins of 50 us that hold at least a twentieth of all, as ranges of neighbours.
-fn groups(values: &[f64]) -> Vec<(u64, u64)> {
+pub(super) fn groups(values: &[f64]) -> Vec<(u64, u64)> {
     let mut bins = std::collections::BTreeMap::new();
     for value in values {
         *bins.entry((value / 50.0) as u64 * 50).or_insert(0usize) += 1;
@@ -478,7 +495,11 @@ fn groups(values: &[f64]) -> Vec<(u64, u64)> {
 }
 
 fn histograms(_: &Claim, _: &Runs) -> Outcome {
-    let seen = continuous()?;
+    two_groups(continuous()?)
+}
+
+/// What a trace says to 4.2.1-m.
+pub(super) fn two_groups(seen: &Observed) -> Outcome {
     let send = groups(&seen.gaps_in_bursts_us());
     let receive = groups(&seen.packet_delays_us(Point::InputDequeue, Point::ReceiveEnqueue));
     let near =
@@ -493,7 +514,7 @@ fn histograms(_: &Claim, _: &Runs) -> Outcome {
     )
 }
 
-fn protocol_means(seen: &Observed) -> [f64; 2] {
+pub(super) fn protocol_means(seen: &Observed) -> [f64; 2] {
     [
         mean(&seen.packet_delays_us(Point::InputDequeue, Point::ReceiveEnqueue)),
         mean(&seen.gaps_in_bursts_us()),
@@ -518,7 +539,7 @@ fn protocol_ceiling(claim: &Claim, _: &Runs) -> Outcome {
 }
 
 /// The rows of Table 1 that the paper has for single packets: all but driver and wire.
-fn table_1(seen: &Observed) -> [f64; 6] {
+pub(super) fn table_1(seen: &Observed) -> [f64; 6] {
     let [send, out, interface, _, queue, input, receive] = seen.table_1().map(|(_, us)| us);
     [send, out, interface, queue, input, receive]
 }
@@ -538,7 +559,7 @@ fn single_packets_cost_more(claim: &Claim, _: &Runs) -> Outcome {
         .with_note(format!("{single:.0} us one at a time, {continuous:.0} us in bursts")))
 }
 
-fn copy_us() -> Result<f64, String> {
+pub(super) fn copy_us() -> Result<f64, String> {
     let machine = Machine::by_name("sparcstation-1").ok_or("no machine `sparcstation-1`")?;
     let copy = machine.costs.of(sockscope_stack::Routine::Copyin);
     Ok(f64::from(copy.byte_ps) * SEGMENT_BYTES / 1e6)

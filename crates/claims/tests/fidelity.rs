@@ -136,6 +136,29 @@ fn the_table_of_evidence_is_that_of_today() {
     }
 }
 
+/// The row of a paper in the table of predictions, from the line of the check.
+fn predictions_row(paper: &str) -> String {
+    let outcome = text(&format!("crates/claims/tests/tables/claims-{paper}.txt"));
+    let line = outcome.lines().find(|line| line.contains("missing for 90 %"));
+    let line = line.unwrap_or_else(|| panic!("{paper}"));
+    let is_number = |word: &&str| word.chars().all(|char| char.is_ascii_digit());
+    let words = line.split([' ', ',', ';']).filter(|word| !word.is_empty());
+    let numbers: Vec<&str> = words.filter(is_number).collect();
+    let [reproduced, of, _percent, _ninety, missing, explained] = numbers[..] else {
+        panic!("{line}")
+    };
+    format!("| {paper} | {reproduced} of {of} | {missing} | {explained} |")
+}
+
+#[test]
+fn the_table_of_predictions_is_that_of_today() {
+    let fidelity = fidelity();
+    for paper in PAPERS {
+        let row = predictions_row(paper);
+        assert!(fidelity.lines().any(|line| line == row), "docs/fidelity.md does not say: {row}");
+    }
+}
+
 /// Commands that run an experiment, as their words from `lab` on: those in the text, which may go on in
 /// another line, and the lines of fenced blocks.
 fn runs(text: &str) -> Vec<Vec<&str>> {

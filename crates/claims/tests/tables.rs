@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock};
 
-use sockscope_claims::{Checked, check, check_results};
+use sockscope_claims::{CauseVerdict, Checked, Verdict, check, check_results};
 use sockscope_experiment::result::{RunResult, write_csv, write_json, write_text};
 use sockscope_experiment::{Experiment, builtin, builtin_by_id};
 use sockscope_lab::bundle;
@@ -118,10 +118,22 @@ fn assert_kinds_add_up(json: &serde_json::Value) {
     }
 }
 
+/// Every claim that differs has an explanation, and runs bear out each cause that is known.
+fn assert_explained(checked: &[Checked]) {
+    for one in checked {
+        let verdict = one.explanation.as_ref().map(|explanation| explanation.verdict);
+        let differs = one.comparison.verdict == Verdict::Differs;
+        let id = &one.claim.id;
+        assert_eq!(verdict.is_some(), differs, "{id}: a claim that differs has an explanation");
+        assert_ne!(verdict, Some(CauseVerdict::DoesNotHold), "{id}: {:?}", one.explanation);
+    }
+}
+
 #[test]
 fn claims_come_out_as_the_tables_say() {
     for paper in ["bsd-buffers", "layering", "sunos-ipc", "protocol-choice"] {
         let checked = carried_claims(paper);
+        assert_explained(&checked);
         let mut out = Vec::new();
         sockscope_claims::write_text(&checked, &mut out).unwrap();
         assert_table(&format!("claims-{paper}.txt"), &String::from_utf8(out).unwrap());
@@ -131,6 +143,9 @@ fn claims_come_out_as_the_tables_say() {
         assert_eq!(json["schema"], "sockscope.claims/1");
         assert_eq!(json["claims"].as_array().unwrap().len(), checked.len());
         assert_kinds_add_up(&json);
+        let predictions = &json["summary"]["by_paper"][0]["predictions"];
+        let of = |name: &str| predictions[name].as_u64().unwrap();
+        assert!(of("explained") >= of("missing"), "{paper}: {predictions}");
     }
 }
 

@@ -13,13 +13,13 @@ mod watch;
 use sockscope_experiment::measurement::{Arrived, Measurement};
 use sockscope_experiment::{Case, Experiment, Keep};
 use sockscope_record::Connection;
-use sockscope_sim::{Everything, RecordSink};
+use sockscope_sim::{Everything, HostConfig, RecordSink};
 
 pub(crate) use self::kernel::{beyond_limit, machine, personality, without_path};
 pub use self::observed::{Activities, Burst, Observed, length_at, mean};
 pub(crate) use self::programs::{CLIENT_START_NS, SERVER_START_NS, server_address};
 pub(crate) use self::scenario::{Line, scenario_with};
-use self::simulation::{is_unread, simulate};
+use self::simulation::{is_unread, simulate, simulate_changed};
 use self::watch::Watch;
 use crate::wire;
 
@@ -76,6 +76,20 @@ pub fn record<S: RecordSink>(
 ///
 /// As [`run`].
 pub fn observe(experiment: &Experiment, case: &Case) -> Result<Observed, String> {
-    let (ended, all) = simulate(experiment, case, 0, Everything::default())?;
+    observe_changed(experiment, case, &|_| {})
+}
+
+/// The same on hosts that `change` has altered: numbers of a machine and rules of a stack that no parameter
+/// sets.
+///
+/// # Errors
+///
+/// As [`run`].
+pub fn observe_changed(
+    experiment: &Experiment,
+    case: &Case,
+    change: &dyn Fn(&mut HostConfig),
+) -> Result<Observed, String> {
+    let (ended, all) = simulate_changed(experiment, case, 0, change, Everything::default())?;
     Ok(Observed::new(&ended, &all))
 }

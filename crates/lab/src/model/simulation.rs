@@ -3,7 +3,7 @@
 use sockscope_experiment::measurement::{Measure, Measurement};
 use sockscope_experiment::{Case, Experiment, Parameters, Protocol, Topology, Workload};
 use sockscope_record::Connection;
-use sockscope_sim::{Outcome, RecordSink, Simulation};
+use sockscope_sim::{HostConfig, Outcome, RecordSink, Simulation};
 use sockscope_stack::{Meter, Routine};
 
 use super::kernel;
@@ -55,8 +55,24 @@ pub(super) fn simulate<S: RecordSink>(
     repetition: u32,
     sink: S,
 ) -> Result<(Ended, S), String> {
+    simulate_changed(experiment, case, repetition, &|_| {}, sink)
+}
+
+/// The same with hosts that `change` has altered.
+///
+/// # Errors
+///
+/// As [`simulate`].
+pub(super) fn simulate_changed<S: RecordSink>(
+    experiment: &Experiment,
+    case: &Case,
+    repetition: u32,
+    change: &dyn Fn(&mut HostConfig),
+    sink: S,
+) -> Result<(Ended, S), String> {
     let parameters = &case.parameters;
-    let scenario = scenario(parameters, experiment.seed.wrapping_add(repetition.into()))?;
+    let mut scenario = scenario(parameters, experiment.seed.wrapping_add(repetition.into()))?;
+    scenario.hosts.iter_mut().for_each(change);
     let log = SharedLog::default();
     let mut sim = Simulation::new(scenario, sink).map_err(|error| error.to_string())?;
     let programs = programs(experiment.workload, parameters, &log)?;
