@@ -6,6 +6,8 @@
 mod kernel;
 mod observed;
 mod programs;
+#[cfg(test)]
+mod random_settings;
 mod scenario;
 mod simulation;
 mod watch;

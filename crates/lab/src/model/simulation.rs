@@ -70,6 +70,33 @@ pub(super) fn simulate_changed<S: RecordSink>(
     change: &dyn Fn(&mut HostConfig),
     sink: S,
 ) -> Result<(Ended, S), String> {
+    let played = play(experiment, case, repetition, change, sink)?;
+    let ended = played.ended(experiment.workload, &case.parameters)?;
+    Ok((ended, played.sim.into_sink()))
+}
+
+/// Hosts on which the programs have run, and what these logged.
+pub(super) struct Played<S: RecordSink> {
+    /// The hosts.
+    pub sim: Simulation<S>,
+    log: SharedLog,
+    started: u32,
+    expected_ends: u32,
+    outcome: Outcome,
+}
+
+/// Runs the programs of a case.
+///
+/// # Errors
+///
+/// When the machine or the personality is not known, the scenario is refused, or data arrive damaged.
+pub(super) fn play<S: RecordSink>(
+    experiment: &Experiment,
+    case: &Case,
+    repetition: u32,
+    change: &dyn Fn(&mut HostConfig),
+    sink: S,
+) -> Result<Played<S>, String> {
     let parameters = &case.parameters;
     let mut scenario = scenario(parameters, experiment.seed.wrapping_add(repetition.into()))?;
     scenario.hosts.iter_mut().for_each(change);
@@ -91,35 +118,47 @@ pub(super) fn simulate_changed<S: RecordSink>(
     if !sim.damage().is_empty() {
         return Err(format!("data arrived damaged: {:?}", sim.damage()));
     }
-    let measured = {
-        let log = log.borrow();
-        let hint = parameters.faults().hint() + &load_hint(parameters);
-        if let Some(failure) = &log.failure {
-            return Err(format!("{failure}{hint}"));
-        }
-        if log.ended < expected_ends {
-            let why = not_ended(outcome, log.ended, expected_ends, has_load(parameters));
-            return Err(format!("{why}{hint}"));
-        }
-        measured(&log, sim.host(0).meter(), experiment.workload, parameters)
-    };
-    let connections = sim.connections().to_vec();
-    let processes = (0..started).map(|number| sim.process_name(number).to_owned()).collect();
-    let last = usize::from(parameters.topology != Topology::Loopback);
-    let gateway = (parameters.topology == Topology::Gateway).then(|| gateway_measures(&sim));
-    let copied_in_bytes = sim.host(last).meter().work(Routine::IfRubaget).bytes;
-    let copy_byte_ps = kernel::machine(parameters)?.costs.of(Routine::Copyout).byte_ps;
-    let first_write_ns = log.borrow().first_write_ns.unwrap_or(0);
-    let ended = Ended {
-        measured,
-        gateway: gateway.unwrap_or_default(),
-        connections,
-        processes,
-        copied_in_bytes,
-        first_write_ns,
-        copy_byte_ps,
-    };
-    Ok((ended, sim.into_sink()))
+    Ok(Played { sim, log, started, expected_ends, outcome })
+}
+
+impl<S: RecordSink> Played<S> {
+    /// What the run gave.
+    ///
+    /// # Errors
+    ///
+    /// When a program gave up, or the run did not end.
+    fn ended(&self, workload: Workload, parameters: &Parameters) -> Result<Ended, String> {
+        let Self { sim, log, started, expected_ends, outcome } = self;
+        let (started, expected_ends, outcome) = (*started, *expected_ends, *outcome);
+        let measured = {
+            let log = log.borrow();
+            let hint = parameters.faults().hint() + &load_hint(parameters);
+            if let Some(failure) = &log.failure {
+                return Err(format!("{failure}{hint}"));
+            }
+            if log.ended < expected_ends {
+                let why = not_ended(outcome, log.ended, expected_ends, has_load(parameters));
+                return Err(format!("{why}{hint}"));
+            }
+            measured(&log, sim.host(0).meter(), workload, parameters)
+        };
+        let connections = sim.connections().to_vec();
+        let processes = (0..started).map(|number| sim.process_name(number).to_owned()).collect();
+        let last = usize::from(parameters.topology != Topology::Loopback);
+        let gateway = (parameters.topology == Topology::Gateway).then(|| gateway_measures(sim));
+        let copied_in_bytes = sim.host(last).meter().work(Routine::IfRubaget).bytes;
+        let copy_byte_ps = kernel::machine(parameters)?.costs.of(Routine::Copyout).byte_ps;
+        let first_write_ns = log.borrow().first_write_ns.unwrap_or(0);
+        Ok(Ended {
+            measured,
+            gateway: gateway.unwrap_or_default(),
+            connections,
+            processes,
+            copied_in_bytes,
+            first_write_ns,
+            copy_byte_ps,
+        })
+    }
 }
 
 /// Packets that a gateway sent on and those that it dropped for lack of room; and its longest queue to each network.
