@@ -5,8 +5,8 @@ use sockscope_experiment::measurement::Phase;
 use sockscope_experiment::papers::Claim;
 use sockscope_experiment::{Experiment, Keep, builtin_by_id};
 use sockscope_lab::model::{self, Observed, mean};
-use sockscope_record::{Direction, Kind, Point, Record};
-use sockscope_sim::BoundedList;
+use sockscope_record::{Direction, Point, Record};
+use sockscope_sim::{Everything, is_of_a_probe};
 use sockscope_stack::Personality;
 
 use super::sunos_runs::observe;
@@ -81,24 +81,71 @@ fn experiment(id: &str) -> Result<Experiment, String> {
     builtin_by_id(id).map_err(|error| error.to_string())
 }
 
+/// What the lists of both hosts held and lost.
+#[derive(Clone)]
+struct Listed {
+    records: [Vec<Record>; 2],
+    /// When each list first found no record free, in nanoseconds; `None` of one that never did.
+    full_ns: [Option<u64>; 2],
+    lost: u64,
+}
+
+impl Listed {
+    /// Of the transfer of `si-2a`, with lists of so many records that are not read.
+    fn of(list_records: u32) -> Result<Self, String> {
+        let mut experiment = experiment("si-2a")?;
+        let change = format!("probe_list_records={list_records}");
+        experiment.set(&change).map_err(|error| error.to_string())?;
+        let cases = experiment.cases().map_err(|error| error.to_string())?;
+        let recorded = model::record(&experiment, &cases[0], Everything::default());
+        let (_, all) =
+            recorded.map_err(|problem| experiment.failed(&cases[0], problem).to_string())?;
+        let of_host = |host| {
+            let is_its = |record: &&Record| record.cpu == host && is_of_a_probe(record.kind);
+            all.records.iter().filter(is_its).copied().collect()
+        };
+        let losses = || {
+            let records = all.records.iter();
+            records.filter_map(|record| Some((record.cpu, record.loss()?)))
+        };
+        let full_ns = |host| {
+            let its = losses().filter(|(cpu, _)| *cpu == host);
+            its.map(|(_, loss)| loss.since_ns).min()
+        };
+        Ok(Self {
+            records: [0, 1].map(of_host),
+            full_ns: [0, 1].map(full_ns),
+            lost: losses().map(|(_, loss)| loss.count).sum(),
+        })
+    }
+
+    /// Its records before a time.
+    fn before(&self, until_ns: u64) -> [&[Record]; 2] {
+        let before = |record: &Record| record.at_ns < until_ns;
+        self.records.each_ref().map(|all| &all[..all.partition_point(before)])
+    }
+}
+
 fn full_list_loses(_: &Claim, _: &Runs) -> Outcome {
-    let experiment = experiment("si-2a")?;
-    let cases = experiment.cases().map_err(|error| error.to_string())?;
-    let list = |limit| -> Result<BoundedList, String> {
-        model::record(&experiment, &cases[0], BoundedList::new(limit))
-            .map(|(_, list)| list)
-            .map_err(|problem| experiment.failed(&cases[0], problem).to_string())
-    };
-    let (short, long) = (list(1000)?, list(usize::MAX)?);
-    let kept: &[Record] = &short.records;
-    let lost = short.loss.total();
-    Ok(Comparison::holds(
-        kept == &long.records[..kept.len()]
-            && kept.len() as u64 + lost == long.records.len() as u64
-            && kept.iter().any(|record| record.kind == Kind::ReceiveDequeue),
-        "the first records stay as they were, the others are lost and counted",
-        format!("{} kept, {lost} lost of {}", kept.len(), long.records.len()),
-    ))
+    Ok(keeps_the_first(500, &Listed::of(500)?, &Listed::of(10_000_000)?))
+}
+
+/// Whether lists of so many records fill, keep what they hold from then on, and count the rest. Until the first of
+/// them is full both hosts do the same as with lists that never fill; then a probe takes less time.
+fn keeps_the_first(list_records: usize, short: &Listed, long: &Listed) -> Comparison {
+    let are_full = short.records.iter().all(|records| records.len() == list_records - 1);
+    let hosts = || short.records.iter().zip(short.full_ns);
+    let keep = hosts().all(|(records, full_ns)| {
+        full_ns.is_some_and(|full_ns| records.iter().all(|record| record.at_ns <= full_ns))
+    });
+    let first_ns = short.full_ns.into_iter().flatten().min().unwrap_or(0);
+    let are_same = short.before(first_ns) == long.before(first_ns);
+    let kept: Vec<usize> = short.records.iter().map(Vec::len).collect();
+    Comparison::holds(
+        are_full && keep && are_same && short.lost > 0 && long.lost == 0,
+        "lists of 500 that are not read keep their first 499 records, those of a longer list; the transfer goes on, and what is lost is counted",
+        format!("{kept:?} records kept, {} events lost", short.lost),
+    )
 }
 
 fn stage(depth: &str) -> Result<Observed, String> {
@@ -214,6 +261,32 @@ mod tests {
     fn a_stage_with_three_pieces_takes_no_turns() {
         assert_eq!(takes_turns(&stage("depth=1").unwrap()).verdict, Verdict::Reproduced);
         assert_eq!(takes_turns(&stage("depth=3").unwrap()).verdict, Verdict::Differs);
+    }
+
+    #[test]
+    fn a_list_that_overwrites_or_does_not_count_differs() {
+        let records = |times: &[u64]| -> Vec<Record> {
+            times.iter().map(|&at_ns| Record { at_ns, ..Record::default() }).collect()
+        };
+        let long = Listed {
+            records: [records(&[1, 3, 6]), records(&[2, 4, 5])],
+            full_ns: [None; 2],
+            lost: 0,
+        };
+        let short = Listed {
+            records: [records(&[1, 3]), records(&[2, 4])],
+            full_ns: [Some(6), Some(5)],
+            lost: 2,
+        };
+        let verdict = |short: &Listed| keeps_the_first(3, short, &long).verdict;
+        assert_eq!(verdict(&short), Verdict::Reproduced);
+        let overwritten = [records(&[3, 6]), records(&[2, 4])];
+        assert_eq!(verdict(&Listed { records: overwritten, ..short.clone() }), Verdict::Differs);
+        let later = [records(&[1, 3]), records(&[2, 7])];
+        assert_eq!(verdict(&Listed { records: later, ..short.clone() }), Verdict::Differs);
+        assert_eq!(verdict(&Listed { lost: 0, ..short.clone() }), Verdict::Differs);
+        let half = [records(&[1]), records(&[2, 4])];
+        assert_eq!(verdict(&Listed { records: half, ..short }), Verdict::Differs);
     }
 
     #[test]

@@ -76,7 +76,7 @@ fn remote_calls_and_discard_writers_stall_as_the_tables_say() {
 fn sparcstations_carry_what_the_tables_say() {
     [
         "si-1a", "si-1b", "si-1c", "si-2a", "si-2b", "si-3a", "si-3b", "si-4a", "si-4b", "si-4c",
-        "si-5a", "si-5b", "si-5c", "gw-1",
+        "si-5a", "si-5b", "si-5c", "si-6a", "gw-1",
     ]
     .into_iter()
     .for_each(assert_table_of);

@@ -134,8 +134,15 @@ pub struct Parameters {
     pub profiling: bool,
     /// Time of the profiler for a call, in percent of the machine's.
     pub profiling_cost_percent: Option<u32>,
-    /// Whether the time that the eight probes of the SunOS study take for each record is charged.
+    /// Whether both kernels have the eight probes of the SunOS study, which take time for each packet.
     pub probing: bool,
+    /// Whether these log nothing: each tests a packet and goes on.
+    pub probe_idle: bool,
+    /// Records in the list that these fill, in each kernel; without it, the list has no end.
+    pub probe_list_records: Option<u32>,
+    /// How often a process on each host reads that list, in milliseconds, up to the next clock tick; without it, no
+    /// process reads before the end.
+    pub probe_read_ms: Option<u64>,
     /// When both timers of the first host tick together, in milliseconds of a second after its
     /// program starts; without it, by the seed.
     pub client_timer_ms: Option<u64>,

@@ -64,6 +64,7 @@ pub(super) fn check_hosts(parameters: &Parameters) -> Result<(), String> {
             "`link_delay_us` goes with `link = \"line-3\"` or `gateway_kbit_per_s`".to_owned()
         );
     }
+    check_probes(parameters)?;
     check_other_traffic(parameters)?;
     let faults = parameters.faults();
     faults.validate()?;
@@ -71,6 +72,22 @@ pub(super) fn check_hosts(parameters: &Parameters) -> Result<(), String> {
         return Err(format!(
             "`{name}` needs a link, and `topology = \"loopback\"` has none: set topology=pair too"
         ));
+    }
+    Ok(())
+}
+
+/// Refuses a list or a reader where no probe fills it.
+fn check_probes(parameters: &Parameters) -> Result<(), String> {
+    let has_list = parameters.probe_list_records.is_some();
+    if (parameters.probe_idle || has_list) && !parameters.probing {
+        let name = if has_list { "probe_list_records" } else { "probe_idle" };
+        return Err(format!("`{name}` goes with `probing = true`"));
+    }
+    if parameters.probe_read_ms.is_some() && !has_list {
+        return Err("`probe_read_ms` goes with `probe_list_records`".to_owned());
+    }
+    if parameters.probe_idle && has_list {
+        return Err("`probe_list_records` needs probes that log: leave `probe_idle` out".to_owned());
     }
     Ok(())
 }

@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use sockscope_experiment::{Case, Error, Experiment, Keep, Result};
+use sockscope_experiment::{Case, Error, Experiment, Keep, Parameters, Result, Topology};
 use sockscope_sim::BundleSink;
-use sockscope_trace::{Meta, Source};
+use sockscope_trace::{Meta, Ring, Source};
 
 use crate::model;
 
@@ -45,6 +45,16 @@ fn write_bundle(experiment: &Experiment, case: &Case, folder: &Path) -> Result<P
     Ok(path)
 }
 
+/// Octets of a record in a kernel's list: time, length, type, and the link to the next one.
+const PROBE_RECORD_BYTES: u64 = 20;
+
+/// The room of the lists of both hosts' probes, where these have an end.
+fn list(parameters: &Parameters) -> Ring {
+    let hosts = if parameters.topology == Topology::Loopback { 1 } else { 2 };
+    let records = parameters.probe_list_records.map_or(0, u64::from);
+    Ring { records: records.saturating_sub(1), bytes: records * PROBE_RECORD_BYTES * hosts }
+}
+
 /// What the bundle says of itself. Nothing of the machine that ran the model stands in it, so that
 /// the same experiment gives the same bytes everywhere.
 fn meta(experiment: &Experiment, case: &Case) -> Result<Meta> {
@@ -54,6 +64,7 @@ fn meta(experiment: &Experiment, case: &Case) -> Result<Meta> {
         tool_version: env!("CARGO_PKG_VERSION").to_owned(),
         source: Source::Model,
         pick: case.words(),
+        ring: list(&case.parameters),
         host: case.parameters.machine,
         kernel: case.parameters.personality,
         command,

@@ -33,7 +33,8 @@ use crate::wire;
 /// data arrive damaged, or the run does not end.
 pub fn run(experiment: &Experiment, case: &Case, repetition: u32) -> Result<Measurement, String> {
     let what = [Keep::Packets, Keep::Wire, Keep::Measures];
-    let needs_records = what.iter().any(|what| experiment.keeps(*what));
+    // A probe takes its time for a record, also where the laboratory keeps none.
+    let needs_records = case.parameters.probing || what.iter().any(|what| experiment.keeps(*what));
     let keeps_rows = experiment.keeps(Keep::Wire) && repetition == 0;
     let all = experiment.keeps(Keep::Measures).then(Everything::default);
     let is_unread = is_unread(experiment.workload, &case.parameters);
@@ -45,6 +46,9 @@ pub fn run(experiment: &Experiment, case: &Case, repetition: u32) -> Result<Meas
         measured.measures = Observed::new(&ended, all).measures();
     }
     measured.measures.extend(ended.gateway.iter().cloned());
+    if is_about_probes(experiment) {
+        measured.measures.extend(ended.probes.iter().cloned());
+    }
     (measured.segments, measured.acks, measured.retransmitted) =
         (watch.segments, watch.acks, watch.again);
     measured.arrived = is_unread.then(|| Arrived {
@@ -55,6 +59,13 @@ pub fn run(experiment: &Experiment, case: &Case, repetition: u32) -> Result<Meas
         measured.wire = wire::rows(&watch.records, &ended.connections, CLIENT_START_NS);
     }
     Ok(measured)
+}
+
+/// Whether the probes are what an experiment compares, so that its table has columns for them.
+fn is_about_probes(experiment: &Experiment) -> bool {
+    let has_tool =
+        |case: &Case| case.parameters.probe_idle || case.parameters.probe_list_records.is_some();
+    experiment.cases().is_ok_and(|cases| cases.iter().any(has_tool))
 }
 
 /// Runs the first repetition of `case` with every record to `sink`; gives the connections that the

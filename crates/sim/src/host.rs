@@ -7,20 +7,22 @@ mod device;
 mod driver;
 mod effects;
 mod logging;
+mod probes;
 mod processes;
 
 use std::collections::{BTreeMap, VecDeque};
 
-use sockscope_record::{Point, Record};
+use sockscope_record::Point;
 use sockscope_stack::{Effect, Meter, Routine, Stack};
 
 use crate::cpu::{Cpu, End, LEVELS, Level, Mask};
 use crate::event::Event;
 use crate::interrupts::Interrupts;
 use crate::machine::Machine;
+use crate::probe_list::ProbeList;
 use crate::process::{Process, StepResult};
 use crate::random::Random;
-use crate::scenario::HostConfig;
+use crate::scenario::{HostConfig, ProbeConfig};
 use crate::scheduler::{ProcessIndex, QUANTUM_NS, Scheduler, TICK_NS};
 use crate::shared::{Observer, Shared};
 
@@ -60,6 +62,8 @@ pub struct Host {
     stack: Stack,
     name: String,
     counters: BTreeMap<u32, u32>,
+    /// The list of its kernel's probes, if that has an end.
+    probe_list: Option<ProbeList>,
     /// The age of the clock and of both timers at time 0.
     clock_since_ns: u64,
 }
@@ -93,7 +97,8 @@ impl Host {
         Self {
             name: config.name,
             number,
-            meter: new_meter(&config.machine, config.is_profiled, config.has_probes),
+            meter: new_meter(&config.machine, config.is_profiled, config.probes),
+            probe_list: config.probes.and_then(|it| it.list_records).map(ProbeList::new),
             machine: config.machine,
             cpu: Cpu::new(config.personality.interface.masks_devices),
             stack: Stack::new(config.personality, stack),
@@ -253,13 +258,14 @@ impl Host {
     fn input_packet(&mut self, now_ns: u64) -> bool {
         self.meter.begin();
         let mark = self.stack.next_input().and_then(|packet| packet.mark);
-        if let Some(mark) = self.stack.seen(mark) {
+        let mark = self.stack.seen(mark);
+        if let Some(mark) = mark {
             // The first packet waits until the interrupt has been dispatched.
             let dispatch_ns = u64::from(self.machine.costs.of(Routine::Ipintr).call_ns);
             let at_ns = if self.stack.is_draining() { 0 } else { dispatch_ns };
             self.meter.effect_at(at_ns, Effect::Observed(mark.record(Point::InputDequeue)));
-            self.meter.charge_probe();
         }
+        self.meter.charge_probe(mark.is_some());
         self.stack.ip_input_step(&mut self.meter);
         self.begin_step(now_ns, Level::Soft, Mask::Soft, End::Nothing);
         true
@@ -347,21 +353,16 @@ impl Host {
             shared.events.schedule(self.next_of(QUANTUM_NS, now_ns), Event::Quantum(self.number));
         }
     }
-
-    /// Hands a record of this host over, with its time and CPU.
-    fn record(&self, now_ns: u64, record: &Record, shared: &mut Shared) {
-        shared.observed.add(Record { at_ns: now_ns, cpu: self.number, ..*record });
-    }
 }
 
-fn new_meter(machine: &Machine, is_profiled: bool, has_probes: bool) -> Meter {
+fn new_meter(machine: &Machine, is_profiled: bool, probes: Option<ProbeConfig>) -> Meter {
     let mut meter = Meter::new(machine.costs.clone());
     if is_profiled {
         meter.profile(machine.cpu.count_ns);
     }
     meter.cache_miss(machine.cpu.refill_percent);
-    if has_probes {
-        meter.probe(machine.cpu.probe_ns);
+    if let Some(probes) = probes {
+        meter.add_probes(machine.cpu.probe_costs(), probes.is_idle, probes.free_records());
     }
     meter
 }

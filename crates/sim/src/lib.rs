@@ -17,6 +17,7 @@ pub mod machine;
 mod medium;
 mod network;
 pub mod payload;
+mod probe_list;
 mod process;
 pub mod program;
 pub mod programs;
@@ -33,10 +34,9 @@ pub use link::{EthernetConfig, Faults, LinkConfig, LinkCounts, LinkId, LinkKind,
 pub use machine::{Machine, MachineError};
 pub use medium::{Medium, MediumEvent};
 pub use network::Outcome;
+pub use probe_list::is_of_a_probe;
 pub use process::ProcessId;
 pub use program::{Action, Answer, Conversion, Data, Note, Program, ProgramContext, Way};
-pub use scenario::{HostConfig, LogPolicy, Scenario};
+pub use scenario::{HostConfig, LogPolicy, ProbeConfig, Scenario};
 pub use simulation::{ScenarioError, Simulation};
-pub use sink::{
-    Activity, ActivityState, BoundedList, BundleSink, Digest, Everything, NoRecords, RecordSink,
-};
+pub use sink::{Activity, ActivityState, BundleSink, Digest, Everything, NoRecords, RecordSink};

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
-use sockscope_stack::{Cost, Costs, Routine};
+use sockscope_stack::{Cost, Costs, ProbeCosts, Routine};
 
 /// Why a machine file cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -51,16 +51,37 @@ pub struct Cpu {
     /// [`HostConfig::is_profiled`](crate::HostConfig::is_profiled).
     #[serde(default)]
     pub count_ns: u32,
-    /// One record of a probe in the kernel, in nanoseconds; see
-    /// [`HostConfig::has_probes`](crate::HostConfig::has_probes).
+    /// A probe's test whether a packet is logged, in nanoseconds; see
+    /// [`HostConfig::probes`](crate::HostConfig::probes).
     #[serde(default)]
-    pub probe_ns: u32,
+    pub probe_test_ns: u32,
+    /// Masking the devices and looking at the next record of the list, in nanoseconds.
+    #[serde(default)]
+    pub probe_mask_ns: u32,
+    /// Taking the time of a record, in nanoseconds.
+    #[serde(default)]
+    pub probe_time_ns: u32,
+    /// Filling a record in, in nanoseconds.
+    #[serde(default)]
+    pub probe_store_ns: u32,
     /// The extra cost of a routine's first call after an interrupt of a computing program, which
     /// has displaced the kernel from part of the cache; in percent of its fixed cost.
     #[serde(default)]
     pub refill_percent: u32,
     /// Source of the numbers.
     pub source: String,
+}
+
+impl Cpu {
+    /// The costs of a probe in the kernel.
+    pub fn probe_costs(&self) -> ProbeCosts {
+        ProbeCosts {
+            test_ns: self.probe_test_ns,
+            mask_ns: self.probe_mask_ns,
+            time_ns: self.probe_time_ns,
+            store_ns: self.probe_store_ns,
+        }
+    }
 }
 
 /// An Ethernet driver and its device.

@@ -61,6 +61,14 @@ impl Network {
         outcome
     }
 
+    /// Nothing follows: what is held back is handed over, with what probes lost.
+    pub(crate) fn end(&mut self, observer: &mut dyn Observer) {
+        for host in &mut self.hosts {
+            host.end_probes(self.now_ns, &mut self.shared);
+        }
+        self.shared.observed.end(observer);
+    }
+
     /// Whether the goal is reached, once no program works any more.
     fn is_over(&self, goal: Goal) -> bool {
         goal == Goal::Quiet

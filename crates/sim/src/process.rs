@@ -45,6 +45,8 @@ pub(crate) enum Call {
     Accept(AcceptCall),
     /// As `Receive`, until [`Process::wake_ns`].
     ReceiveWithin(ReceiveCall),
+    /// Reads so many records of the kernel's probes.
+    ReadProbes(u32),
     /// One that needs a single step.
     Simple(Action),
 }
@@ -156,6 +158,7 @@ impl Process {
                 }
                 step => StepResult::from(step),
             },
+            Call::ReadProbes(records) => read_probes(*records, meter),
             Call::Simple(Action::Select(id)) => select(*id, stack, meter),
             Call::Simple(action) => {
                 let answer = simple(action, stack, meter);
@@ -197,6 +200,16 @@ fn select(id: SocketId, stack: &mut Stack, meter: &mut Meter) -> StepResult {
         socket.rcv.is_waited_for = true;
         StepResult::Sleep(Channel::Readable(id))
     }
+}
+
+/// Octets of a record of the probes that a reader gets: time, length, type.
+const PROBE_RECORD_BYTES: u32 = 16;
+
+/// The records are copied to the process in one call.
+fn read_probes(records: u32, meter: &mut Meter) -> StepResult {
+    meter.call(Routine::Syscall, Work::NONE);
+    meter.call(Routine::Copyout, Work::bytes((records * PROBE_RECORD_BYTES) as usize));
+    StepResult::Done(Answer::Done(records))
 }
 
 /// A call that never waits.

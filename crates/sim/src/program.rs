@@ -60,6 +60,8 @@ pub enum Action {
     Close(SocketId),
     /// Sleeps for so many nanoseconds, up to the next clock tick.
     Sleep(u64),
+    /// Reads all records of the kernel's probes that wait: answers [`Answer::Done`] with their number.
+    ReadProbes,
     /// Uses the CPU in user mode for so many nanoseconds.
     Compute(u64),
     /// Adds one to a counter of the host, and wakes the processes that wait for it.

@@ -9,7 +9,7 @@ mod pipeline;
 mod sink;
 
 pub use bulk::{BulkWriter, Pace};
-pub use load::PrimeLoad;
+pub use load::{PrimeLoad, ProbeReader};
 pub use opening::{Opened, Opening};
 pub use pipeline::{Computer, StageReceiver, StageSender};
 pub use sink::Sink;

@@ -31,6 +31,16 @@ pub enum LogPolicy {
     OnRequest,
 }
 
+/// The probes of the SunOS study in a kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ProbeConfig {
+    /// Records in the kernel's list, of which one stays empty; `None` for a list without end. With a list,
+    /// records have the times of a clock of microseconds, and a probe's has one of its own.
+    pub list_records: Option<u32>,
+    /// No packet is logged: each probe tests, and the records are the laboratory's own.
+    pub is_idle: bool,
+}
+
 /// One host.
 #[derive(Debug, Clone)]
 pub struct HostConfig {
@@ -49,8 +59,8 @@ pub struct HostConfig {
     pub timer_phase_ns: Option<u64>,
     /// Its kernel runs under a profiler, which costs time for each call.
     pub is_profiled: bool,
-    /// Its kernel has the probes of the SunOS study, which cost time for each record.
-    pub has_probes: bool,
+    /// Its kernel has the probes of the SunOS study, which cost time for each packet.
+    pub probes: Option<ProbeConfig>,
     /// Its processes take turns, instead of the scheduler of 4.3BSD.
     pub is_round_robin: bool,
 }
@@ -66,7 +76,7 @@ impl HostConfig {
             links: Vec::new(),
             timer_phase_ns: None,
             is_profiled: false,
-            has_probes: false,
+            probes: None,
             is_round_robin: false,
         }
     }

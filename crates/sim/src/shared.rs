@@ -43,7 +43,12 @@ impl<S: RecordSink> Observer for S {
 pub(crate) struct Observed {
     records: Vec<Record>,
     activities: Vec<Activity>,
+    /// The latest time at which a host with a clock of its own observed something.
+    stamped_ns: Option<u64>,
 }
+
+/// A host's own clock is behind by less than this, its unit.
+const CLOCK_UNIT_NS: u64 = 1000;
 
 /// Observations held back, about.
 const HELD_MAX: usize = 64;
@@ -54,6 +59,12 @@ impl Observed {
         self.records.push(record);
     }
 
+    /// Adds a record with the time of its host's own clock, which may be some microseconds apart from `now_ns`.
+    pub(crate) fn add_stamped(&mut self, record: Record, now_ns: u64) {
+        self.stamped_ns = Some(now_ns);
+        self.records.push(record);
+    }
+
     /// Hands everything over if it has become much.
     pub(crate) fn limit(&mut self, observer: &mut dyn Observer) {
         if self.records.len() >= HELD_MAX || self.activities.len() >= HELD_MAX {
@@ -61,12 +72,30 @@ impl Observed {
         }
     }
 
-    /// Hands everything over.
+    /// Hands everything over that no later record can precede.
     pub(crate) fn hand_over(&mut self, observer: &mut dyn Observer) {
-        debug_assert!(self.records.is_sorted_by_key(|record| record.at_ns), "records out of order");
+        match self.stamped_ns {
+            None => self.hand_over_first(self.records.len(), observer),
+            Some(now_ns) => {
+                self.records.sort_by_key(|record| record.at_ns);
+                let settled = |record: &Record| record.at_ns + CLOCK_UNIT_NS <= now_ns;
+                self.hand_over_first(self.records.partition_point(settled), observer);
+            }
+        }
+    }
+
+    /// Hands everything over: nothing follows.
+    pub(crate) fn end(&mut self, observer: &mut dyn Observer) {
+        self.records.sort_by_key(|record| record.at_ns);
+        self.hand_over_first(self.records.len(), observer);
+    }
+
+    fn hand_over_first(&mut self, count: usize, observer: &mut dyn Observer) {
+        let records = &self.records[..count];
+        debug_assert!(records.is_sorted_by_key(|record| record.at_ns), "records out of order");
         debug_assert!(self.activities.is_sorted_by_key(|it| it.at_ns), "activities out of order");
-        observer.observe(&self.records, &self.activities);
-        self.records.clear();
+        observer.observe(records, &self.activities);
+        self.records.drain(..count);
         self.activities.clear();
     }
 }

@@ -162,7 +162,8 @@ impl<S: RecordSink> Simulation<S> {
     }
 
     /// The sink, with the simulation ended.
-    pub fn into_sink(self) -> S {
+    pub fn into_sink(mut self) -> S {
+        self.network.end(&mut self.sink);
         self.sink
     }
 

@@ -124,34 +124,6 @@ const CONSTANTS: [[u64; 2]; 3] = [
     [0x4528_21e6_38d0_1377, 0xbe54_66cf_34e9_0c6d],
 ];
 
-/// A list of limited length, as the paper's probes had: further records are lost and counted,
-/// nothing is overwritten.
-#[derive(Debug)]
-pub struct BoundedList {
-    /// The records that fitted.
-    pub records: Vec<Record>,
-    /// Records that did not fit.
-    pub loss: LossCounts,
-    limit: usize,
-}
-
-impl BoundedList {
-    /// Room for `limit` records.
-    pub fn new(limit: usize) -> Self {
-        Self { records: Vec::new(), loss: LossCounts::default(), limit }
-    }
-}
-
-impl RecordSink for BoundedList {
-    fn record(&mut self, record: &Record) {
-        if self.records.len() < self.limit {
-            self.records.push(*record);
-        } else {
-            self.loss.add(record.point(), 1);
-        }
-    }
-}
-
 /// Records held back before they are written.
 const WRITE_RECORDS: usize = 8192;
 
@@ -159,6 +131,8 @@ const WRITE_RECORDS: usize = 8192;
 pub struct BundleSink {
     writer: BundleWriter,
     held: Vec<Record>,
+    /// What the records say that probes lost.
+    loss: LossCounts,
     failure: Option<Error>,
 }
 
@@ -174,7 +148,8 @@ impl BundleSink {
 
     /// Goes on with a bundle that has begun with the facts of [`of_model`].
     pub fn of(writer: BundleWriter) -> Self {
-        Self { writer, held: Vec::with_capacity(WRITE_RECORDS), failure: None }
+        let held = Vec::with_capacity(WRITE_RECORDS);
+        Self { writer, held, loss: LossCounts::default(), failure: None }
     }
 
     fn write(&mut self) {
@@ -197,7 +172,7 @@ impl BundleSink {
         for connection in connections {
             self.writer.connection(connection)?;
         }
-        self.writer.finish(of_model(meta))
+        self.writer.finish(of_model(Meta { loss: self.loss, ..meta }))
     }
 }
 
@@ -210,6 +185,9 @@ pub fn of_model(meta: Meta) -> Meta {
 
 impl RecordSink for BundleSink {
     fn record(&mut self, record: &Record) {
+        if let Some(loss) = record.loss() {
+            self.loss.add(loss.point(), loss.count);
+        }
         self.held.push(*record);
         if self.held.len() == WRITE_RECORDS {
             self.write();
@@ -221,16 +199,6 @@ impl RecordSink for BundleSink {
 mod tests {
     use super::*;
     use sockscope_record::Kind;
-
-    #[test]
-    fn a_full_list_loses_and_counts_what_comes_later() {
-        let mut list = BoundedList::new(2);
-        for (at_ns, kind) in [(1, Kind::SendEnqueue), (2, Kind::Run), (3, Kind::SendDequeue)] {
-            list.record(&Record { at_ns, kind, ..Record::default() });
-        }
-        assert_eq!(list.records.iter().map(|record| record.at_ns).collect::<Vec<_>>(), [1, 2]);
-        assert_eq!((list.loss.points[1], list.loss.total()), (1, 1));
-    }
 
     #[test]
     fn every_field_changes_the_hash() {

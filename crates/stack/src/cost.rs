@@ -3,6 +3,7 @@
 //! State changes happen at once; their CPU time is charged here.
 //! Times are nanoseconds of CPU time since the step began; costs per byte are picoseconds.
 
+use crate::probe::{ProbeCosts, ProbeWork, Probes};
 use crate::routine::{Routine, Work};
 
 /// The cost of one call of a routine: linear in its [`Work`].
@@ -119,8 +120,8 @@ impl Row {
 #[derive(Debug)]
 pub struct CostMeter {
     elapsed_ns: u64,
-    /// Cost of a probe in the kernel, for each record.
-    probe_ns: u32,
+    /// `None` in a kernel without probes.
+    probes: Option<Probes>,
     /// Cost of the cache misses of a routine's first call after other code filled the cache, in percent
     /// of its other costs.
     cache_miss_percent: u32,
@@ -136,7 +137,7 @@ impl Default for CostMeter {
 impl CostMeter {
     /// Nothing counted yet.
     pub fn new(Costs(costs): Costs) -> Self {
-        Self { elapsed_ns: 0, probe_ns: 0, cache_miss_percent: 0, rows: costs.map(Row::new) }
+        Self { elapsed_ns: 0, probes: None, cache_miss_percent: 0, rows: costs.map(Row::new) }
     }
 
     /// Counting a call takes `count_ns` nanoseconds from now on, as under a profiler (`mcount`).
@@ -147,15 +148,26 @@ impl CostMeter {
         }
     }
 
-    /// Each record of the eight probes takes `probe_ns` nanoseconds from now on, after its time was
-    /// noted.
-    pub fn probe(&mut self, probe_ns: u32) {
-        self.probe_ns = probe_ns;
+    /// The kernel has the eight probes of the SunOS study from now on, with so many free records; `None`
+    /// for a list without end. Idle ones test each packet and log none.
+    pub fn add_probes(&mut self, costs: ProbeCosts, are_idle: bool, free: Option<u32>) {
+        self.probes = Some(Probes::new(costs, are_idle, free));
     }
 
-    /// Charges a probe for a record that it makes outside [`Meter::effect`](crate::Meter::effect).
-    pub fn charge_probe(&mut self) {
-        self.elapsed_ns += u64::from(self.probe_ns);
+    /// So many records of the probes' list are free again.
+    pub fn free_probe_records(&mut self, records: u32) {
+        self.probes.iter_mut().for_each(|probes| probes.free(records));
+    }
+
+    /// Charges a probe for a packet or a call that passes it, of a logged socket or not. The time of the
+    /// record was noted before.
+    pub fn charge_probe(&mut self, is_logged: bool) {
+        self.elapsed_ns += self.probes.as_mut().map_or(0, |probes| probes.passed(is_logged));
+    }
+
+    /// The work of the probes since the meter was made.
+    pub fn probe_work(&self) -> ProbeWork {
+        self.probes.as_ref().map_or_else(ProbeWork::default, |probes| probes.work)
     }
 
     /// From now on a routine's first call after [`CostMeter::cache_filled`] costs `percent` more, its

@@ -1,6 +1,6 @@
 //! Effects outside the step that caused them: packets, wake-ups, observations.
 
-use sockscope_record::{Kind, Record};
+use sockscope_record::Record;
 
 use crate::packet::Packet;
 use crate::socket::SocketId;
@@ -43,15 +43,4 @@ pub enum Effect {
     Wakeup(Channel),
     /// `Stack::ip_input_step` has work.
     SoftInterrupt,
-}
-
-impl Effect {
-    /// Whether one of the probes of the SunOS study makes this record (its §3.3.1): the first sees the
-    /// call to write, the second data in transit to the protocol. The host makes the other records.
-    pub(crate) fn is_of_a_probe(&self) -> bool {
-        let Self::Observed(record) = self else { return false };
-        use Kind::{InputEnqueue, ReceiveDequeue, ReceiveEnqueue, SendEnqueue, WriteCall};
-        let probed = [WriteCall, SendEnqueue, InputEnqueue, ReceiveEnqueue, ReceiveDequeue];
-        probed.contains(&record.kind)
-    }
 }

@@ -6,6 +6,8 @@
 
 use std::ops::{Deref, DerefMut};
 
+use sockscope_record::Record;
+
 use crate::cost::{CostMeter, Costs};
 use crate::effect::Effect;
 
@@ -49,11 +51,16 @@ impl Meter {
 
     /// Notes that `effect` happens at this CPU time.
     pub fn effect(&mut self, effect: Effect) {
-        let is_of_a_probe = effect.is_of_a_probe();
         self.effect_at(self.cost.elapsed_ns(), effect);
-        if is_of_a_probe {
-            self.cost.charge_probe();
+    }
+
+    /// A packet or a call passes one of the eight probes of the SunOS study, which makes this record if
+    /// its socket is logged. The record has the time before the probe's own.
+    pub fn probe(&mut self, record: Option<Record>) {
+        if let Some(record) = record {
+            self.effect(Effect::Observed(record));
         }
+        self.cost.charge_probe(record.is_some());
     }
 
     /// Notes that `effect` happens at `at_ns` of the step's CPU time, which is not before the
@@ -85,27 +92,29 @@ impl Meter {
 
 #[cfg(test)]
 mod tests {
-    use sockscope_record::{Kind, Record};
+    use sockscope_record::Kind;
 
     use super::*;
     use crate::cost::Cost;
+    use crate::probe::ProbeCosts;
     use crate::routine::{Routine, Work};
 
     #[test]
     fn a_probe_takes_its_time_after_it_noted_when() {
         let mut meter = Meter::default();
-        meter.probe(9);
-        let seen = |kind| Effect::Observed(Record { kind, ..Record::default() });
-        meter.effect(seen(Kind::WriteCall));
-        meter.effect(seen(Kind::ReceiveEnqueue));
-        meter.effect(seen(Kind::ReadReturn));
+        let costs = ProbeCosts { test_ns: 2, store_ns: 7, ..ProbeCosts::default() };
+        meter.add_probes(costs, false, None);
+        let record = |kind| Record { kind, ..Record::default() };
+        meter.probe(Some(record(Kind::WriteCall)));
+        meter.probe(None);
+        meter.probe(Some(record(Kind::ReceiveEnqueue)));
+        meter.effect(Effect::Observed(record(Kind::ReadReturn)));
         meter.effect(Effect::SoftInterrupt);
-        meter.charge_probe();
         let at_ns = meter.effects().iter().map(|(ns, _)| *ns).collect::<Vec<_>>();
         assert_eq!(
             (at_ns, meter.elapsed_ns()),
-            (vec![0, 9, 18, 18], 27),
-            "two probes and one more"
+            (vec![0, 11, 20, 20], 20),
+            "of a socket that is not logged, the test alone"
         );
         meter.drain_effects();
     }

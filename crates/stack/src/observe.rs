@@ -1,6 +1,6 @@
 //! Records of events inside a step, made only for sockets that are logged.
 
-use sockscope_record::{FlowId, Hold, Kind, PacketDrop, Point, Record, marks};
+use sockscope_record::{Hold, Kind, PacketDrop, Point, Record, marks};
 
 use crate::drop_reason::DropReason;
 use crate::effect::Effect;
@@ -20,26 +20,24 @@ impl Socket {
     /// Point 1: `len` bytes are about to enter the send buffer; `hold` is why they wait.
     pub(crate) fn observe_send_enqueue(
         &self,
-        flow: FlowId,
         len: usize,
-        hold: Hold,
+        hold: impl FnOnce() -> Hold,
         meter: &mut Meter,
     ) {
-        let entered = Record {
+        let entered = |flow| Record {
             offset: self.snd.entered(),
             len: len as u32,
             flow,
             kind: Kind::SendEnqueue,
             ..Record::default()
         };
-        meter.effect(Effect::Observed(entered.with_hold(hold)));
+        meter.probe(self.log.map(|flow| entered(flow).with_hold(hold())));
     }
 
     /// Point 7: `len` bytes are about to enter the receive buffer.
     pub(crate) fn observe_receive_enqueue(&self, len: usize, meter: &mut Meter) {
-        let Some(flow) = self.received_flow() else { return };
         let waited_for = if self.rcv.is_waited_for { marks::WAITED_FOR } else { 0 };
-        meter.effect(Effect::Observed(Record {
+        meter.probe(self.received_flow().map(|flow| Record {
             offset: self.rcv.entered(),
             len: len as u32,
             flow,
@@ -75,10 +73,11 @@ impl Stack {
         is_waited_for: bool,
         meter: &mut Meter,
     ) {
-        let Some(mark) = mark else { return };
-        let record = mark.record(Point::ReceiveEnqueue);
         let waited_for = if is_waited_for { marks::WAITED_FOR } else { 0 };
-        meter.effect(Effect::Observed(Record { marks: record.marks | waited_for, ..record }));
+        meter.probe(mark.map(|mark| {
+            let record = mark.record(Point::ReceiveEnqueue);
+            Record { marks: record.marks | waited_for, ..record }
+        }));
     }
 
     /// A write call starts or ends.
@@ -91,17 +90,24 @@ impl Stack {
         meter: &mut Meter,
     ) {
         let socket = &self.sockets[socket];
-        let Some(flow) = socket.log else { return };
         // A call that returns names the bytes that it took.
         let taken = if kind == Kind::WriteReturn { len as u64 } else { 0 };
-        let call = Record {
-            offset: socket.snd.entered().saturating_sub(taken),
-            len: len as u32,
-            flow,
-            kind,
-            ..Record::default()
-        };
         let errno = failure.map_or(0, SocketError::errno);
-        meter.effect(Effect::Observed(call.with_errno(errno)));
+        let call = socket.log.map(|flow| {
+            let call = Record {
+                offset: socket.snd.entered().saturating_sub(taken),
+                len: len as u32,
+                flow,
+                kind,
+                ..Record::default()
+            };
+            call.with_errno(errno)
+        });
+        match call {
+            // The study counts data as queued from the call on: its first probe is there (§4.2.1).
+            call if kind == Kind::WriteCall => meter.probe(call),
+            Some(call) => meter.effect(Effect::Observed(call)),
+            None => {}
+        }
     }
 }

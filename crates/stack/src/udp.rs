@@ -147,9 +147,7 @@ impl Stack {
     /// Points 1 and 2 are one: nothing waits in the send buffer. The mark for the points below.
     fn udp_mark(&mut self, id: SocketId, len: usize, meter: &mut Meter) -> Option<Mark> {
         let socket = &mut self.sockets[id];
-        if let Some(flow) = socket.log {
-            socket.observe_send_enqueue(flow, len, Hold::None, meter);
-        }
+        socket.observe_send_enqueue(len, || Hold::None, meter);
         let offset = socket.snd.pass(len);
         let number = socket.datagrams.0;
         socket.datagrams.0 += 1;

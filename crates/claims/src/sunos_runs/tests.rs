@@ -12,7 +12,7 @@ use super::*;
 fn study() -> Vec<(Experiment, Vec<Case>)> {
     let all = builtin().unwrap().into_iter().filter(|one| one.paper == "sunos-ipc");
     let study: Vec<_> = all.map(|one| (one.clone(), one.cases().unwrap())).collect();
-    assert_eq!(study.len(), 14);
+    assert_eq!(study.len(), 15);
     study
 }
 
@@ -44,12 +44,17 @@ fn every_byte_is_accounted_for_and_its_stages_add_up() {
     for (experiment, cases) in study() {
         for case in chosen(&cases) {
             let seen = model::observe(&experiment, case).unwrap();
+            // A list that fills loses records: what they would show is unknown then.
+            let has_list = case.parameters.probe_list_records.is_some();
             let case = format!("{}, {}", experiment.id, case.words());
             for (number, connection) in seen.analysis.connections.iter().enumerate() {
                 for flow in &connection.flows {
                     for stage in &flow.stages {
                         assert_eq!(stage.residue_bytes.unwrap_or(0), 0, "{case} {stage:?}");
                     }
+                }
+                if has_list {
+                    continue;
                 }
                 let flow = &connection.flows[Direction::FromClient as usize];
                 assert!(flow.stages.iter().all(|stage| stage.residue_bytes == Some(0)), "{case}");

@@ -5,7 +5,9 @@ use std::rc::Rc;
 
 use sockscope_experiment::{LoadAt, Parameters, Protocol, Topology, Workload};
 use sockscope_sim::Program;
-use sockscope_sim::programs::{Computer, Opening, PrimeLoad, Setup, StageReceiver, StageSender};
+use sockscope_sim::programs::{
+    Computer, Opening, PrimeLoad, ProbeReader, Setup, StageReceiver, StageSender,
+};
 use sockscope_stack::Routine;
 
 use super::kernel;
@@ -74,6 +76,7 @@ pub(super) fn programs(
     log: &SharedLog,
 ) -> Result<Vec<Started>, String> {
     let mut programs = load(parameters);
+    programs.extend(probe_readers(parameters));
     programs.extend(match workload {
         Workload::Send => send_programs(parameters, log),
         Workload::Discard => discard_programs(parameters, log),
@@ -103,6 +106,19 @@ fn load(parameters: &Parameters) -> Vec<Started> {
         ends: false,
     };
     (0..parameters.load).map(prime).collect()
+}
+
+/// A process on each host that reads the list of its kernel's probes.
+fn probe_readers(parameters: &Parameters) -> Vec<Started> {
+    let hosts = if parameters.topology == Topology::Loopback { 1 } else { 2 };
+    let pauses = parameters.probe_read_ms.into_iter().cycle();
+    let reader = |(host, pause_ms): (usize, u64)| Started {
+        host,
+        program: Box::new(ProbeReader::new(pause_ms * 1_000_000)),
+        start_ns: 0,
+        ends: false,
+    };
+    (0..hosts).zip(pauses).map(reader).collect()
 }
 
 fn setup(parameters: &Parameters) -> Setup {

@@ -3,7 +3,9 @@
 use std::net::Ipv4Addr;
 
 use sockscope_experiment::{LinkKind, Parameters, SchedulerKind, Topology};
-use sockscope_sim::{HostConfig, LinkConfig, LinkId, LogPolicy, OtherTraffic, Scenario};
+use sockscope_sim::{
+    HostConfig, LinkConfig, LinkId, LogPolicy, OtherTraffic, ProbeConfig, Scenario,
+};
 use sockscope_stack::route::Route;
 
 use super::kernel;
@@ -67,12 +69,14 @@ pub(crate) fn scenario_with(
 ) -> Result<Scenario, String> {
     let machine = kernel::machine(parameters)?;
     let personality = kernel::personality(parameters)?;
+    let probes =
+        ProbeConfig { list_records: parameters.probe_list_records, is_idle: parameters.probe_idle };
     let host = |name: &str, timer_ms: Option<u64>| {
         let mut host = HostConfig::new(name, personality.clone(), machine.clone());
         host.stack.answers_unreachable = parameters.udp_answers.unwrap_or(true);
         host.timer_phase_ns = timer_ms.map(|ms| CLIENT_START_NS + ms * 1_000_000);
         host.stack.segment_bytes_max = parameters.segment_bytes;
-        host.has_probes = parameters.probing;
+        host.probes = parameters.probing.then_some(probes);
         host.is_round_robin = parameters.scheduler == SchedulerKind::RoundRobin;
         host
     };
@@ -104,8 +108,7 @@ pub(crate) fn scenario_with(
         }
         Topology::Gateway => {
             let [near, far] = GATEWAY;
-            let gateway =
-                HostConfig { has_probes: false, ..on_link(host(GATEWAY_NAME, None), near, 0) };
+            let gateway = HostConfig { probes: None, ..on_link(host(GATEWAY_NAME, None), near, 0) };
             let (mut gateway, server, far_link) = match parameters.gateway_kbit_per_s {
                 None => (on_link(gateway, far, 1), on_link(server(), FAR_SERVER, 1), link()),
                 Some(kbit_per_s) => {

@@ -4,7 +4,7 @@ use sockscope_experiment::measurement::{Measure, Measurement};
 use sockscope_experiment::{Case, Experiment, Parameters, Protocol, Topology, Workload};
 use sockscope_record::Connection;
 use sockscope_sim::{HostConfig, Outcome, RecordSink, Simulation};
-use sockscope_stack::{Meter, Routine};
+use sockscope_stack::{Meter, ProbeWork, Routine};
 
 use super::kernel;
 use super::programs::{Started, has_load, programs};
@@ -31,6 +31,8 @@ pub(super) struct Ended {
     pub measured: Measurement,
     /// What a gateway between the hosts counted.
     pub gateway: Vec<Measure>,
+    /// What the probes of the hosts' kernels did and took.
+    pub probes: Vec<Measure>,
     /// The connections recorded.
     pub connections: Vec<Connection>,
     /// Names of the processes, by number.
@@ -146,12 +148,14 @@ impl<S: RecordSink> Played<S> {
         let processes = (0..started).map(|number| sim.process_name(number).to_owned()).collect();
         let last = usize::from(parameters.topology != Topology::Loopback);
         let gateway = (parameters.topology == Topology::Gateway).then(|| gateway_measures(sim));
+        let probes = probe_measures(sim, last);
         let copied_in_bytes = sim.host(last).meter().work(Routine::IfRubaget).bytes;
         let copy_byte_ps = kernel::machine(parameters)?.costs.of(Routine::Copyout).byte_ps;
         let first_write_ns = log.borrow().first_write_ns.unwrap_or(0);
         Ok(Ended {
             measured,
             gateway: gateway.unwrap_or_default(),
+            probes,
             connections,
             processes,
             copied_in_bytes,
@@ -172,6 +176,24 @@ fn gateway_measures<S: RecordSink>(sim: &Simulation<S>) -> Vec<Measure> {
         Measure::new("gateway_dropped", stack.ip_counts.not_forwarded as f64),
         Measure::new("gateway_to_server_queue_max", queue_max(1)),
         Measure::new("gateway_to_client_queue_max", queue_max(0)),
+    ]
+}
+
+/// Packets and calls that passed the probes of the programs' hosts, up to the host with number `last`, those logged and
+/// those lost; and CPU time by the three kinds of overhead of the SunOS study.
+fn probe_measures<S: RecordSink>(sim: &Simulation<S>, last: usize) -> Vec<Measure> {
+    let hosts = || (0..=last).map(|number| sim.host(number));
+    let sum = |of: fn(&ProbeWork) -> u64| {
+        hosts().map(|host| of(&host.meter().probe_work())).sum::<u64>() as f64
+    };
+    let lost = hosts().map(|host| host.probes_lost().total()).sum::<u64>();
+    vec![
+        Measure::new("probe_passages", sum(|work| work.tests)),
+        Measure::new("probe_records", sum(|work| work.stored)),
+        Measure::new("probe_records_lost", lost as f64),
+        Measure::new("probe_activation_us", sum(|work| work.test_ns) / 1e3),
+        Measure::new("probe_execution_us", sum(|work| work.execution_ns) / 1e3),
+        Measure::new("probe_storing_us", sum(|work| work.store_ns) / 1e3),
     ]
 }
 

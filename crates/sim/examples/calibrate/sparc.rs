@@ -11,7 +11,8 @@ use std::net::Ipv4Addr;
 use sockscope_record::{Kind, Record};
 use sockscope_sim::programs::{BulkWriter, Pace, Setup, Sink};
 use sockscope_sim::{
-    Everything, HostConfig, LinkConfig, LogPolicy, Machine, Outcome, Scenario, Simulation,
+    Everything, HostConfig, LinkConfig, LogPolicy, Machine, Outcome, ProbeConfig, Scenario,
+    Simulation,
 };
 use sockscope_stack::{Cost, Costs, Personality, Routine};
 
@@ -200,7 +201,8 @@ fn transfer(
     let host = |name, address| {
         let personality = Personality::by_name("sunos-4.0.3").expect("a known personality");
         let host = HostConfig::new(name, personality, machine.clone());
-        let mut host = HostConfig { has_probes: true, ..host.with_ethernet10(address, 0) };
+        let probes = Some(ProbeConfig::default());
+        let mut host = HostConfig { probes, ..host.with_ethernet10(address, 0) };
         host.stack.segment_bytes_max = segment_bytes_max;
         host
     };

@@ -54,9 +54,9 @@ impl Host {
             return;
         }
         if let Some(mark) = mark {
-            self.record(now_ns, &mark.record(Point::InterfaceEnqueue), shared);
-            self.meter.charge_probe();
+            self.hand_over(now_ns, mark.record(Point::InterfaceEnqueue), shared);
         }
+        self.meter.charge_probe(mark.is_some());
         if self.device_has_room(interface) {
             self.start(now_ns, level, interface, shared);
         } else if self.meter.elapsed_ns() > 0 {
@@ -74,11 +74,12 @@ impl Host {
             self.begin_step(now_ns, level, Mask::All, End::Nothing);
             return;
         }
-        if let Some(mark) = self.stack.seen(frame.mark) {
+        let mark = self.stack.seen(frame.mark);
+        if let Some(mark) = mark {
             let taken_ns = before + u64::from(self.machine.costs.of(Routine::Enstart).call_ns);
             self.meter.effect_at(taken_ns, Effect::Observed(mark.record(Point::InterfaceDequeue)));
-            self.meter.charge_probe();
         }
+        self.meter.charge_probe(mark.is_some());
         self.begin_step(now_ns, level, Mask::All, End::Transmit(interface, id));
         if let Some(device) = self.device(interface) {
             device.starting += 1;
@@ -184,14 +185,15 @@ impl Host {
         let frame = shared.frames.frame(id);
         let (stack, meter) = (&mut self.stack, &mut self.meter);
         let is_taken = stack.receive_frame(interface, frame, meter);
-        if let Some(mark) = stack.seen(frame.mark).filter(|_| is_taken) {
-            meter.effect(Effect::Observed(mark.record(Point::InputEnqueue)));
+        if is_taken {
+            meter.probe(stack.seen(frame.mark).map(|mark| mark.record(Point::InputEnqueue)));
         }
         shared.frames.release(id);
         self.begin_step(now_ns, Level::Hard, Mask::All, End::Nothing);
     }
 
-    /// A packet passes the loopback interface: points 3, 4 and 5 are one moment.
+    /// A packet passes the loopback interface: points 3, 4 and 5 are one moment. A probe of the kernel is at
+    /// the third alone, since the interface has no queue.
     pub(super) fn loop_back(
         &mut self,
         now_ns: u64,
@@ -204,21 +206,23 @@ impl Host {
         if let Some(mark) = mark {
             let mut record = mark.record(Point::InterfaceEnqueue);
             record.marks |= marks::NO_QUEUE | marks::LOOPBACK;
-            self.record(now_ns, &record, shared);
-            self.record(now_ns, &Record { kind: Kind::InterfaceDequeue, ..record }, shared);
+            self.record(now_ns, record, shared);
+            self.record(now_ns, Record { kind: Kind::InterfaceDequeue, ..record }, shared);
         }
         self.meter.begin();
         let is_taken = self.stack.loopback_input(interface, packet, &mut self.meter);
         if let Some(mark) = mark.filter(|_| is_taken) {
             let mut record = mark.record(Point::InputEnqueue);
             record.marks |= marks::LOOPBACK;
-            self.record(now_ns, &record, shared);
+            self.hand_over(now_ns, record, shared);
         }
         if is_taken {
             // Its only effect is the soft interrupt.
             self.meter.drain_effects();
             self.pending.add(Interrupts::NET);
-        } else {
+            self.meter.charge_probe(mark.is_some());
+        }
+        if !is_taken || self.meter.elapsed_ns() > 0 {
             self.begin_step(now_ns, level, Mask::All, End::Nothing);
         }
     }

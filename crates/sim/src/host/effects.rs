@@ -20,9 +20,9 @@ impl Host {
         };
         match effect {
             Effect::Observed(record) => {
-                let mut record = Record { at_ns: now_ns, cpu: self.number, ..*record };
+                let mut record = *record;
                 let side = self.fill_in_thread(&mut record);
-                shared.observed.add(record);
+                self.hand_over(now_ns, record, shared);
                 let Record { flow, thread, .. } = record;
                 if let Some(side) = side {
                     shared.see_process(flow, side, thread);
@@ -127,7 +127,7 @@ impl Host {
         if let Some((flow, offset)) = woken_by {
             let kind = Kind::Wakeup;
             let woken = Record { kind, flow, offset, thread: number, ..Record::default() };
-            self.record(now_ns, &woken, shared);
+            self.record(now_ns, woken, shared);
         }
         let state = ActivityState::Ready;
         shared.activity(Activity { at_ns: now_ns, process: number, state });

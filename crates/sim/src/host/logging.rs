@@ -101,7 +101,7 @@ impl Host {
             ..Record::default()
         };
         let conversion = record::Conversion { began_ns: since_ns, is_incoming: way == Way::In };
-        self.record(now_ns, &converted.with_conversion(conversion), shared);
+        self.record(now_ns, converted.with_conversion(conversion), shared);
     }
 
     /// A socket bound to any address speaks from that of an interface.

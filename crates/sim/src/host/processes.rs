@@ -169,6 +169,9 @@ impl Host {
             StepResult::Done(answer) => {
                 let call = &self.processes[index].call;
                 let was_connect = matches!(call, Some(Call::Connect(_)));
+                if let Some(Call::ReadProbes(records)) = *call {
+                    self.free_probe_records(records, now_ns, shared);
+                }
                 self.finish_call(index, answer);
                 if was_connect {
                     self.name_sockets(index, shared);
@@ -280,6 +283,7 @@ impl Host {
                 Call::Connect(ConnectCall::new(id, to))
             }
             Action::Accept(id) => Call::Accept(AcceptCall::new(id)),
+            Action::ReadProbes => Call::ReadProbes(self.probe_records()),
             Action::ReceiveWithin(id, len, ns) => {
                 self.wake_after(now_ns, index, ns, shared);
                 self.processes[index].make_room(len);

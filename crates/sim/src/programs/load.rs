@@ -1,4 +1,4 @@
-//! A process that only computes.
+//! Processes next to those that communicate: one that only computes, and the reader of the probes.
 
 use crate::program::{Action, Program, ProgramContext};
 
@@ -28,5 +28,32 @@ impl Program for PrimeLoad {
             context.note("computed_ns", self.slice_ns);
         }
         Action::Compute(self.slice_ns)
+    }
+}
+
+/// Reads the records of its kernel's probes into a file, again after each pause. Spawn it as a daemon.
+///
+/// The call that writes the file is left out.
+#[derive(Debug)]
+pub struct ProbeReader {
+    pause_ns: u64,
+    is_to_sleep: bool,
+}
+
+impl ProbeReader {
+    /// It sleeps for so many nanoseconds between two readings, up to the next clock tick.
+    pub fn new(pause_ns: u64) -> Self {
+        Self { pause_ns, is_to_sleep: true }
+    }
+}
+
+impl Program for ProbeReader {
+    fn name(&self) -> &str {
+        "probe-reader"
+    }
+
+    fn next(&mut self, _: &mut ProgramContext<'_>) -> Action {
+        self.is_to_sleep = !self.is_to_sleep;
+        if self.is_to_sleep { Action::Sleep(self.pause_ns) } else { Action::ReadProbes }
     }
 }

@@ -3,7 +3,7 @@
 use crate::common::*;
 use sockscope_record::{Kind, Record};
 use sockscope_sim::programs::{BulkWriter, Setup, Sink};
-use sockscope_sim::{Everything, Machine, Outcome, Simulation};
+use sockscope_sim::{Everything, Machine, Outcome, ProbeConfig, Simulation};
 
 /// Where the segments begin that find the queue full, when one call of `tcp_output` sends four of 1,024
 /// bytes to an interface that does nothing.
@@ -66,7 +66,7 @@ fn wait_in_ip_queue_us(masks_devices: bool) -> u64 {
     let mut scenario = ethernet10("sunos-4.0.3", "sparcstation-1", 1);
     for host in &mut scenario.hosts {
         host.personality.interface.masks_devices = masks_devices;
-        host.has_probes = true;
+        host.probes = Some(ProbeConfig::default());
     }
     let mut sim = Simulation::new(scenario, Everything::default()).unwrap();
     let setup = Setup { buffer_bytes: Some(52_428), ..Setup::default() };

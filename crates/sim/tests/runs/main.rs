@@ -12,5 +12,6 @@ mod interface;
 mod model;
 mod options;
 mod personality;
+mod probes;
 mod processes;
 mod timers;

@@ -166,10 +166,8 @@ impl ReceiveCall {
         let take = data.len().min(rest.len());
         rest[..take].copy_from_slice(&data[..take]);
         count_copy(take, meter);
-        if let Some(flow) = socket.received_flow() {
-            let record = dequeued(flow, socket.rcv.left(), take);
-            meter.effect(Effect::Observed(record));
-        }
+        let flow = socket.received_flow();
+        meter.probe(flow.map(|flow| dequeued(flow, socket.rcv.left(), take)));
         socket.rcv.remove_from_first(first, take, pool, meter);
         self.given += take;
         // Whether the buffer is empty shows after the copy: data may arrive meanwhile.
@@ -202,10 +200,8 @@ impl ReceiveCall {
     }
 
     fn datagram_ends(&mut self, meter: &mut Meter) -> Progress {
-        if let Some(mark) = self.mark {
-            let record = dequeued(mark.flow, mark.offset, mark.len as usize);
-            meter.effect(Effect::Observed(record));
-        }
+        let mark = self.mark;
+        meter.probe(mark.map(|mark| dequeued(mark.flow, mark.offset, mark.len as usize)));
         self.copied(Next::Return)
     }
 

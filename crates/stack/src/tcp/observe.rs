@@ -66,10 +66,7 @@ impl Socket {
 
     /// Point 1: `len` bytes are about to enter the send buffer, with the reason for their wait.
     pub(super) fn observe_write_enqueue(&self, len: usize, rules: &TcpRules, meter: &mut Meter) {
-        if let Some(flow) = self.log {
-            let hold = self.hold_of_write(rules, len as u32);
-            self.observe_send_enqueue(flow, len, hold, meter);
-        }
+        self.observe_send_enqueue(len, || self.hold_of_write(rules, len as u32), meter);
     }
 }
 
