@@ -70,6 +70,7 @@ fn counts(parameters: &Parameters) -> Vec<Bound> {
         ("gateway_kbit_per_s", parameters.gateway_kbit_per_s, 1, 10_000_000),
         ("interface_queue_packets", parameters.interface_queue_packets.map(u64::from), 1, 100_000),
         ("other_frames_per_s", Some(parameters.other_frames_per_s.into()), 0, 10_000),
+        ("capture_buffer_frames", parameters.capture_buffer_frames.map(u64::from), 1, 1_000_000),
         ("probe_list_records", parameters.probe_list_records.map(u64::from), 2, 10_000_000),
         ("profiling_cost_percent", parameters.profiling_cost_percent.map(u64::from), 0, 10_000),
         ("protocol_cost_percent", Some(parameters.protocol_cost_percent.into()), 0, 10_000),
@@ -102,6 +103,8 @@ fn times(parameters: &Parameters) -> Vec<Bound> {
         ms("read_pause_ms", parameters.read_pause_ms),
         ms("close_after_ms", parameters.close_after_ms),
         ("load_before_s", parameters.load_before_s, 1, LOAD_BEFORE_MAX_S),
+        ("capture_clock_us", parameters.capture_clock_us, 1, 1_000_000),
+        ("capture_frame_us", parameters.capture_frame_us, 0, 1_000_000),
         ("probe_read_ms", parameters.probe_read_ms, 1, PAUSE_MAX_MS),
         // Where the second begins at whose ends both timers tick.
         ("client_timer_ms", parameters.client_timer_ms, 0, 999),

@@ -37,6 +37,12 @@ pub struct Parameters {
     pub other_frames_per_s: u32,
     /// Octets of each of these; without it, 200.
     pub other_frame_bytes: Option<u32>,
+    /// A third host on the Ethernet captures its frames, with a clock that ticks so often, in microseconds.
+    pub capture_clock_us: Option<u64>,
+    /// Frames that its buffer holds; without it, 32.
+    pub capture_buffer_frames: Option<u32>,
+    /// Time that its program needs for a frame, in microseconds; without it, none.
+    pub capture_frame_us: Option<u64>,
     /// Transport.
     pub protocol: Protocol,
     /// Size of a message.

@@ -65,6 +65,7 @@ pub(super) fn check_hosts(parameters: &Parameters) -> Result<(), String> {
         );
     }
     check_probes(parameters)?;
+    check_capture(parameters)?;
     check_other_traffic(parameters)?;
     let faults = parameters.faults();
     faults.validate()?;
@@ -88,6 +89,24 @@ fn check_probes(parameters: &Parameters) -> Result<(), String> {
     }
     if parameters.probe_idle && has_list {
         return Err("`probe_list_records` needs probes that log: leave `probe_idle` out".to_owned());
+    }
+    Ok(())
+}
+
+/// Refuses a capturing host where there is no cable of which a capture file has frames.
+fn check_capture(parameters: &Parameters) -> Result<(), String> {
+    let others = [
+        ("capture_buffer_frames", parameters.capture_buffer_frames.is_some()),
+        ("capture_frame_us", parameters.capture_frame_us.is_some()),
+    ];
+    let is_given = parameters.capture_clock_us.is_some();
+    if let Some((name, _)) = others.iter().find(|(_, is_set)| *is_set && !is_given) {
+        return Err(format!("`{name}` goes with `capture_clock_us`"));
+    }
+    let has_cable =
+        parameters.topology == Topology::Pair && parameters.link == LinkKind::Ethernet10;
+    if is_given && !has_cable {
+        return Err("`capture_clock_us` needs two hosts on `link = \"ethernet-10\"`".to_owned());
     }
     Ok(())
 }

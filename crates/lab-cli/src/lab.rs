@@ -7,7 +7,7 @@ use std::thread;
 use sockscope_claims::Verdict;
 use sockscope_experiment::{Case, Experiment, builtin, builtin_by_id, one_value_each, result};
 use sockscope_lab::comparison::{Comparison, write_comparison, write_comparison_json};
-use sockscope_lab::{bundle, figure, run};
+use sockscope_lab::{bundle, capture, figure, run};
 use sockscope_live::conditions::Rule;
 use sockscope_live::{integrated, kernel, protocols};
 use sockscope_program::failure::Failure;
@@ -16,6 +16,7 @@ use sockscope_program::outcome::Outcome;
 use sockscope_program::output::write_to;
 use sockscope_program::progress::Progress;
 use sockscope_program::recorded::complete;
+use sockscope_record::counted;
 use sockscope_render::chart::{Chart, draw_chart};
 use sockscope_trace::Meta;
 
@@ -326,6 +327,11 @@ fn keep(
     keep_results(folder, results)?;
     let bundles = bundle::write_bundles(experiment, folder).map_err(|error| failure(&error))?;
     figures::keep_traces(folder, results, &bundles)?;
+    for written in capture::write_captures(experiment, folder).map_err(|error| failure(&error))? {
+        let frames = counted(written.frames as u64, "frame");
+        let path = written.path.display();
+        stderr!("sockscope: capture {path}: {frames}, {} missed", written.missed);
+    }
     stderr!("sockscope: results in {}", folder.display());
     Ok(())
 }

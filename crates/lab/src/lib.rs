@@ -18,6 +18,7 @@
 
 mod atm_pair;
 pub mod bundle;
+pub mod capture;
 pub mod comparison;
 pub mod figure;
 mod link_faults;

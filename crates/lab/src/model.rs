@@ -15,7 +15,7 @@ mod watch;
 use sockscope_experiment::measurement::{Arrived, Measurement};
 use sockscope_experiment::{Case, Experiment, Keep};
 use sockscope_record::Connection;
-use sockscope_sim::{Everything, HostConfig, RecordSink};
+use sockscope_sim::{Capture, Everything, HostConfig, RecordSink};
 
 pub(crate) use self::kernel::{beyond_limit, machine, personality, without_path};
 pub use self::observed::{Activities, Burst, Observed, length_at, mean};
@@ -81,6 +81,17 @@ pub fn record<S: RecordSink>(
 ) -> Result<(Vec<Connection>, S), String> {
     let (ended, sink) = simulate(experiment, case, 0, sink)?;
     Ok((ended.connections, sink))
+}
+
+/// Runs the first repetition of `case`; gives what a third host on the cable captured, if there is one.
+///
+/// # Errors
+///
+/// As [`run`].
+pub fn capture(experiment: &Experiment, case: &Case) -> Result<Option<Capture>, String> {
+    // As for the bundle: without records the probes of a kernel would take less time.
+    let watch = Watch { is_wanted: true, ..Watch::default() };
+    Ok(simulate(experiment, case, 0, watch)?.0.capture)
 }
 
 /// Runs the first repetition of `case` and keeps every record.

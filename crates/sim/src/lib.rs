@@ -30,7 +30,10 @@ pub mod sink;
 pub mod turbochannel;
 
 pub use host::{FAST_TIMER_NS, Host, SLOW_TIMER_NS, TIMERS_NS};
-pub use link::{EthernetConfig, Faults, LinkConfig, LinkCounts, LinkId, LinkKind, OtherTraffic};
+pub use link::{
+    Capture, CaptureConfig, CapturedFrame, EthernetConfig, Faults, LinkConfig, LinkCounts, LinkId,
+    LinkKind, OtherTraffic,
+};
 pub use machine::{Machine, MachineError};
 pub use medium::{Medium, MediumEvent};
 pub use network::Outcome;

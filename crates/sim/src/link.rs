@@ -4,6 +4,7 @@
 //! and arrival by events. Chance decides about back-off and faults, each in a stream of its own.
 //! Times are nanoseconds.
 
+mod capture;
 mod context;
 mod ethernet;
 mod faults;
@@ -16,6 +17,7 @@ mod streams;
 mod tests;
 mod traffic;
 
+pub use capture::{Capture, CaptureConfig, CapturedFrame};
 pub use context::{LinkCounts, LinkId};
 pub use ethernet::EthernetConfig;
 pub use faults::Faults;
@@ -79,6 +81,15 @@ impl LinkConfig {
     pub fn with_other_traffic(mut self, other: OtherTraffic) -> Self {
         if let LinkKind::Ethernet(ethernet) = &mut self.kind {
             ethernet.other = other;
+        }
+        self
+    }
+
+    /// The same Ethernet with a host that captures its frames; another link has none.
+    #[must_use]
+    pub fn with_capture(mut self, capture: Option<CaptureConfig>) -> Self {
+        if let LinkKind::Ethernet(ethernet) = &mut self.kind {
+            ethernet.capture = capture;
         }
         self
     }
@@ -151,6 +162,14 @@ impl Link {
             Self::Ethernet(ethernet) => ethernet.counts,
             Self::PointToPoint(line) => line.counts,
             Self::Outside(outside) => outside.counts,
+        }
+    }
+
+    /// What a host on the cable has captured, if there is one.
+    pub(crate) fn capture(&self) -> Option<&Capture> {
+        match self {
+            Self::Ethernet(ethernet) => ethernet.capture.as_deref(),
+            Self::PointToPoint(_) | Self::Outside(_) => None,
         }
     }
 

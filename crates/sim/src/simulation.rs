@@ -6,7 +6,7 @@ use sockscope_record::Connection;
 use sockscope_stack::interface::InterfaceKind;
 
 use crate::host::Host;
-use crate::link::{Link, LinkCounts, LinkId, Port, Station};
+use crate::link::{Capture, Link, LinkCounts, LinkId, Port, Station};
 use crate::network::{Goal, Network, Outcome};
 use crate::process::{Process, ProcessId};
 use crate::program::{Damage, Note, Program};
@@ -112,6 +112,11 @@ impl<S: RecordSink> Simulation<S> {
     /// The counts of a link.
     pub fn link_counts(&self, link: LinkId) -> LinkCounts {
         self.network.shared.links[link].counts()
+    }
+
+    /// What a host on the cable has captured, if the link has one.
+    pub fn capture(&self, link: LinkId) -> Option<&Capture> {
+        self.network.shared.links.get(link)?.capture()
     }
 
     /// The notes of programs, in order of time.

@@ -10,6 +10,7 @@ const NANOSECONDS: u8 = 9;
 const SECTION: u32 = 0x0a0d_0d0a;
 const INTERFACE: u32 = 1;
 const NAMES: u32 = 4;
+const STATISTICS: u32 = 5;
 const PACKET: u32 = 6;
 
 /// Codes of options.
@@ -19,6 +20,8 @@ const INTERFACE_NAME: u16 = 2;
 const RESOLUTION: u16 = 9;
 const FLAGS: u16 = 2;
 const PACKET_ID: u16 = 5;
+const RECEIVED: u16 = 4;
+const DROPPED: u16 = 5;
 
 /// A block that is being put together.
 #[derive(Default)]
@@ -99,14 +102,41 @@ impl Block {
     /// A packet whose first octets are there.
     pub fn packet(&mut self, packet: &Packet<'_>, out: &mut dyn Write) -> io::Result<()> {
         let Packet { at_ns, is_sent, id, headers, original, comment } = *packet;
-        self.u32(0).u32((at_ns >> 32) as u32).u32(at_ns as u32);
-        self.u32(headers.len() as u32).u32(original).octets(headers);
+        self.captured(at_ns, headers, original);
         if let Some(comment) = comment {
             self.option(COMMENT, comment.as_bytes());
         }
         let direction: u32 = if is_sent { 2 } else { 1 };
         self.option(FLAGS, &direction.to_le_bytes()).option(PACKET_ID, &id.to_le_bytes());
         self.end_of_options().write(PACKET, out)
+    }
+
+    /// A packet of which the interface says no direction.
+    pub fn frame(
+        &mut self,
+        at_ns: u64,
+        headers: &[u8],
+        original: u32,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
+        self.captured(at_ns, headers, original).write(PACKET, out)
+    }
+
+    fn captured(&mut self, at_ns: u64, headers: &[u8], original: u32) -> &mut Self {
+        self.u32(0).u32((at_ns >> 32) as u32).u32(at_ns as u32);
+        self.u32(headers.len() as u32).u32(original).octets(headers)
+    }
+
+    /// Packets that the interface received and those of them that it dropped, up to a time.
+    pub fn statistics(
+        &mut self,
+        at_ns: u64,
+        [received, dropped]: [u64; 2],
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
+        self.u32(0).u32((at_ns >> 32) as u32).u32(at_ns as u32);
+        self.option(RECEIVED, &received.to_le_bytes()).option(DROPPED, &dropped.to_le_bytes());
+        self.end_of_options().write(STATISTICS, out)
     }
 }
 

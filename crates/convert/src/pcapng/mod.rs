@@ -6,6 +6,7 @@
 //! lengths are those of the headers, original lengths are true.
 
 mod block;
+mod frames;
 #[cfg(test)]
 mod tests;
 
@@ -21,6 +22,8 @@ use sockscope_record::{
 };
 
 use block::{Block, Packet};
+
+pub use frames::{Frame, write_frames};
 
 /// Largest number in a header's length.
 const IP_LEN_MAX: usize = 65_535;

@@ -4,7 +4,7 @@ use std::net::Ipv4Addr;
 
 use sockscope_experiment::{LinkKind, Parameters, SchedulerKind, Topology};
 use sockscope_sim::{
-    HostConfig, LinkConfig, LinkId, LogPolicy, OtherTraffic, ProbeConfig, Scenario,
+    CaptureConfig, HostConfig, LinkConfig, LinkId, LogPolicy, OtherTraffic, ProbeConfig, Scenario,
 };
 use sockscope_stack::route::Route;
 
@@ -50,6 +50,17 @@ fn other_traffic(parameters: &Parameters) -> OtherTraffic {
     }
 }
 
+/// Frames that the buffer of a capturing host holds where an experiment gives no number.
+const CAPTURE_BUFFER_FRAMES: u32 = 32;
+
+fn capture(parameters: &Parameters) -> Option<CaptureConfig> {
+    parameters.capture_clock_us.map(|clock_us| CaptureConfig {
+        clock_ns: clock_us * 1000,
+        buffer_frames: parameters.capture_buffer_frames.unwrap_or(CAPTURE_BUFFER_FRAMES),
+        frame_ns: parameters.capture_frame_us.unwrap_or(0) * 1000,
+    })
+}
+
 /// The hosts of a case and their link, with a seed for chance.
 pub(super) fn scenario(parameters: &Parameters, seed: u64) -> Result<Scenario, String> {
     let line = Line {
@@ -92,6 +103,7 @@ pub(crate) fn scenario_with(
             None => LinkConfig::ethernet10(),
         };
         link.with_other_traffic(other_traffic(parameters))
+            .with_capture(capture(parameters))
             .with_faults(link_faults(parameters.faults()))
     };
     // Only the sender is profiled, as in the paper.

@@ -3,7 +3,7 @@
 use sockscope_experiment::measurement::{Measure, Measurement};
 use sockscope_experiment::{Case, Experiment, Parameters, Protocol, Topology, Workload};
 use sockscope_record::Connection;
-use sockscope_sim::{HostConfig, Outcome, RecordSink, Simulation};
+use sockscope_sim::{Capture, HostConfig, Outcome, RecordSink, Simulation};
 use sockscope_stack::{Meter, ProbeWork, Routine};
 
 use super::kernel;
@@ -31,6 +31,8 @@ pub(super) struct Ended {
     pub measured: Measurement,
     /// What a gateway between the hosts counted.
     pub gateway: Vec<Measure>,
+    /// What a host on the cable captured.
+    pub capture: Option<Capture>,
     /// What the probes of the hosts' kernels did and took.
     pub probes: Vec<Measure>,
     /// The connections recorded.
@@ -156,6 +158,7 @@ impl<S: RecordSink> Played<S> {
             measured,
             gateway: gateway.unwrap_or_default(),
             probes,
+            capture: sim.capture(0).cloned(),
             connections,
             processes,
             copied_in_bytes,

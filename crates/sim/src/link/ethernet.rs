@@ -5,6 +5,7 @@
 //! number of slots. Stations that found the cable busy begin together when it falls silent, which
 //! causes most collisions.
 
+use super::capture::{Capture, CaptureConfig};
 use super::context::{LinkContext, LinkCounts, LinkId, Station, serial_ns};
 use super::faults::FaultSource;
 use super::frames::FrameId;
@@ -32,6 +33,8 @@ pub struct EthernetConfig {
     pub attempts_max: u32,
     /// Frames of other stations.
     pub other: OtherTraffic,
+    /// A host that captures what the cable carries.
+    pub capture: Option<CaptureConfig>,
 }
 
 impl EthernetConfig {
@@ -45,6 +48,7 @@ impl EthernetConfig {
         propagation_ns: 1_200,
         attempts_max: 16,
         other: OtherTraffic::NONE,
+        capture: None,
     };
 
     /// The experimental Ethernet of Metcalfe and Boggs (CACM 19:7, 1976): 2.94 Mbit/s, one bit of
@@ -58,6 +62,7 @@ impl EthernetConfig {
         propagation_ns: 1_200,
         attempts_max: 16,
         other: OtherTraffic::NONE,
+        capture: None,
     };
 }
 
@@ -115,6 +120,7 @@ pub(crate) struct Ethernet {
     faults: FaultSource,
     /// Other stations, if there are some; theirs are the last of `senders`.
     others: Option<TrafficSource>,
+    pub(super) capture: Option<Box<Capture>>,
     pub(super) counts: LinkCounts,
 }
 
@@ -135,6 +141,7 @@ impl Ethernet {
             id: id as u16,
             senders,
             others,
+            capture: config.capture.map(Capture::new).map(Box::new),
             current: None,
             number: 0,
             silent_ns: 0,
@@ -229,6 +236,12 @@ impl Ethernet {
         let Transmission { station, started_ns } = transmission;
         let frame = self.senders[usize::from(station)].frame.take();
         self.tell_sent(station, context);
+        if let (Some(frame), Some(capture)) = (frame, &mut self.capture) {
+            let heard_ns = context.now_ns + self.config.propagation_ns;
+            let is_of_others =
+                self.others.as_ref().is_some_and(|others| others.stations().contains(&station));
+            capture.hears(heard_ns, &context.frames.frame(frame).bytes, is_of_others);
+        }
         match frame {
             Some(frame) if self.is_other(station) => {
                 context.frames.release(frame);
