@@ -38,9 +38,12 @@ use spread::Spread;
 
 /// Parameters of the model alone: they change nothing here. The pipes between the processes of a stage hold what the
 /// kernel gives them, which is no `depth`.
-const OF_MODEL: [&str; 30] = [
+const OF_MODEL: [&str; 36] = [
     "ack_rule",
     "bystanders",
+    "capture_buffer_frames",
+    "capture_clock_us",
+    "capture_frame_us",
     "client_timer_ms",
     "close_after_ms",
     "data_costs_only",
@@ -53,6 +56,9 @@ const OF_MODEL: [&str; 30] = [
     "other_frames_per_s",
     "personality",
     "portmap",
+    "probe_idle",
+    "probe_list_records",
+    "probe_read_ms",
     "probing",
     "profiling",
     "profiling_cost_percent",
@@ -545,6 +551,22 @@ mod tests {
             ]
         );
         assert!(cases.iter().all(|case| case.parameters.personality == "linux"));
+    }
+
+    /// Neither the list of the model's probes nor its capturing host hinders the rest.
+    #[test]
+    fn what_goes_together_in_the_model_is_left_out_together() {
+        let mut probed = builtin_by_id("si-2a").unwrap();
+        let changes = [
+            "probe_list_records=100",
+            "probe_read_ms=50",
+            "capture_clock_us=1",
+            "capture_frame_us=2",
+        ];
+        probed.set_all(&changes).unwrap();
+        assert_eq!(of_kernel(&probed).unwrap().cases().unwrap().len(), 1);
+        let tool = of_kernel(&builtin_by_id("si-6a").unwrap()).unwrap();
+        assert_eq!(tool.cases().unwrap().len(), 1, "its variants differ in the tool alone");
     }
 
     #[test]
