@@ -39,9 +39,10 @@ fn write_bundle(experiment: &Experiment, case: &Case, folder: &Path) -> Result<P
         problem: error.to_string(),
     })?;
     let sink = BundleSink::create(&path, &meta).map_err(refuse)?;
-    let recorded = model::record(experiment, case, sink);
-    let (connections, sink) = recorded.map_err(|problem| experiment.failed(case, problem))?;
-    sink.finish(&connections, meta).map_err(refuse)?;
+    let recorded = model::record_with_costs(experiment, case, sink);
+    let recorded = recorded.map_err(|problem| experiment.failed(case, problem))?;
+    let meta = Meta { cost: recorded.probe_costs, ..meta };
+    recorded.sink.finish(&recorded.connections, meta).map_err(refuse)?;
     Ok(path)
 }
 

@@ -14,14 +14,14 @@ mod watch;
 
 use sockscope_experiment::measurement::{Arrived, Measurement};
 use sockscope_experiment::{Case, Experiment, Keep};
-use sockscope_record::Connection;
+use sockscope_record::{Connection, PointCost};
 use sockscope_sim::{Capture, Everything, HostConfig, RecordSink};
 
 pub(crate) use self::kernel::{beyond_limit, machine, personality, without_path};
 pub use self::observed::{Activities, Burst, Observed, length_at, mean};
 pub(crate) use self::programs::{CLIENT_START_NS, SERVER_START_NS, server_address};
 pub(crate) use self::scenario::{Line, scenario_with};
-use self::simulation::{is_unread, simulate, simulate_changed};
+use self::simulation::{Ended, is_unread, simulate, simulate_changed};
 use self::watch::Watch;
 use crate::wire;
 
@@ -79,8 +79,26 @@ pub fn record<S: RecordSink>(
     case: &Case,
     sink: S,
 ) -> Result<(Vec<Connection>, S), String> {
-    let (ended, sink) = simulate(experiment, case, 0, sink)?;
-    Ok((ended.connections, sink))
+    let Recorded { connections, sink, .. } = record_with_costs(experiment, case, sink)?;
+    Ok((connections, sink))
+}
+
+/// What a bundle needs of a run.
+pub(crate) struct Recorded<S> {
+    pub connections: Vec<Connection>,
+    /// Passages through the kernels' probes and their CPU time, by point.
+    pub probe_costs: [PointCost; 8],
+    pub sink: S,
+}
+
+/// As [`record`], with the costs of probes.
+pub(crate) fn record_with_costs<S: RecordSink>(
+    experiment: &Experiment,
+    case: &Case,
+    sink: S,
+) -> Result<Recorded<S>, String> {
+    let (Ended { connections, probe_costs, .. }, sink) = simulate(experiment, case, 0, sink)?;
+    Ok(Recorded { connections, probe_costs, sink })
 }
 
 /// Runs the first repetition of `case`; gives what a third host on the cable captured, if there is one.

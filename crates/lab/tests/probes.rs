@@ -55,6 +55,9 @@ fn the_bundle_of_a_list_that_fills_says_what_it_missed() {
             losses.for_each(|loss| said.add(loss.point(), loss.count));
         }
         assert_eq!((meta.loss, meta.loss.total() > 0), (said, misses), "{changes:?}");
+        // The study's second probe is where data enter the send buffer: none is at point 2.
+        let costs = meta.cost.map(|cost| cost.hits > 0 && cost.run_ns > 0);
+        assert_eq!(costs, [true, false, true, true, true, true, true, true]);
         let records = if changes[0].ends_with("=60") { 59 } else { 99_999 };
         assert_eq!(meta.ring.records, records);
     }

@@ -265,7 +265,7 @@ impl Host {
             let at_ns = if self.stack.is_draining() { 0 } else { dispatch_ns };
             self.meter.effect_at(at_ns, Effect::Observed(mark.record(Point::InputDequeue)));
         }
-        self.meter.charge_probe(mark.is_some());
+        self.meter.charge_probe(Point::InputDequeue, mark.is_some());
         self.stack.ip_input_step(&mut self.meter);
         self.begin_step(now_ns, Level::Soft, Mask::Soft, End::Nothing);
         true

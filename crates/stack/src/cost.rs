@@ -3,6 +3,8 @@
 //! State changes happen at once; their CPU time is charged here.
 //! Times are nanoseconds of CPU time since the step began; costs per byte are picoseconds.
 
+use sockscope_record::Point;
+
 use crate::probe::{ProbeCosts, ProbeWork, Probes};
 use crate::routine::{Routine, Work};
 
@@ -159,10 +161,11 @@ impl CostMeter {
         self.probes.iter_mut().for_each(|probes| probes.free(records));
     }
 
-    /// Charges a probe for a packet or a call that passes it, of a logged socket or not. The time of the
+    /// Charges the probe of a point for a packet or a call that passes it, of a logged socket or not. The time of the
     /// record was noted before.
-    pub fn charge_probe(&mut self, is_logged: bool) {
-        self.elapsed_ns += self.probes.as_mut().map_or(0, |probes| probes.passed(is_logged));
+    pub fn charge_probe(&mut self, point: Point, is_logged: bool) {
+        let probes = self.probes.as_mut();
+        self.elapsed_ns += probes.map_or(0, |probes| probes.passed(point, is_logged));
     }
 
     /// The work of the probes since the meter was made.

@@ -6,7 +6,7 @@
 
 use std::ops::{Deref, DerefMut};
 
-use sockscope_record::Record;
+use sockscope_record::{Point, Record};
 
 use crate::cost::{CostMeter, Costs};
 use crate::effect::Effect;
@@ -54,13 +54,13 @@ impl Meter {
         self.effect_at(self.cost.elapsed_ns(), effect);
     }
 
-    /// A packet or a call passes one of the eight probes of the SunOS study, which makes this record if
+    /// A packet or a call passes this one of the eight probes of the SunOS study, which makes this record if
     /// its socket is logged. The record has the time before the probe's own.
-    pub fn probe(&mut self, record: Option<Record>) {
+    pub fn probe(&mut self, point: Point, record: Option<Record>) {
         if let Some(record) = record {
             self.effect(Effect::Observed(record));
         }
-        self.cost.charge_probe(record.is_some());
+        self.cost.charge_probe(point, record.is_some());
     }
 
     /// Notes that `effect` happens at `at_ns` of the step's CPU time, which is not before the
@@ -105,9 +105,9 @@ mod tests {
         let costs = ProbeCosts { test_ns: 2, store_ns: 7, ..ProbeCosts::default() };
         meter.add_probes(costs, false, None);
         let record = |kind| Record { kind, ..Record::default() };
-        meter.probe(Some(record(Kind::WriteCall)));
-        meter.probe(None);
-        meter.probe(Some(record(Kind::ReceiveEnqueue)));
+        meter.probe(Point::SendEnqueue, Some(record(Kind::WriteCall)));
+        meter.probe(Point::SendEnqueue, None);
+        meter.probe(Point::ReceiveEnqueue, Some(record(Kind::ReceiveEnqueue)));
         meter.effect(Effect::Observed(record(Kind::ReadReturn)));
         meter.effect(Effect::SoftInterrupt);
         let at_ns = meter.effects().iter().map(|(ns, _)| *ns).collect::<Vec<_>>();

@@ -31,20 +31,21 @@ impl Socket {
             kind: Kind::SendEnqueue,
             ..Record::default()
         };
-        meter.probe(self.log.map(|flow| entered(flow).with_hold(hold())));
+        meter.probe(Point::SendEnqueue, self.log.map(|flow| entered(flow).with_hold(hold())));
     }
 
     /// Point 7: `len` bytes are about to enter the receive buffer.
     pub(crate) fn observe_receive_enqueue(&self, len: usize, meter: &mut Meter) {
         let waited_for = if self.rcv.is_waited_for { marks::WAITED_FOR } else { 0 };
-        meter.probe(self.received_flow().map(|flow| Record {
+        let record = self.received_flow().map(|flow| Record {
             offset: self.rcv.entered(),
             len: len as u32,
             flow,
             kind: Kind::ReceiveEnqueue,
             marks: waited_for,
             ..Record::default()
-        }));
+        });
+        meter.probe(Point::ReceiveEnqueue, record);
     }
 }
 
@@ -74,10 +75,11 @@ impl Stack {
         meter: &mut Meter,
     ) {
         let waited_for = if is_waited_for { marks::WAITED_FOR } else { 0 };
-        meter.probe(mark.map(|mark| {
+        let record = mark.map(|mark| {
             let record = mark.record(Point::ReceiveEnqueue);
             Record { marks: record.marks | waited_for, ..record }
-        }));
+        });
+        meter.probe(Point::ReceiveEnqueue, record);
     }
 
     /// A write call starts or ends.
@@ -105,7 +107,7 @@ impl Stack {
         });
         match call {
             // The study counts data as queued from the call on: its first probe is there (§4.2.1).
-            call if kind == Kind::WriteCall => meter.probe(call),
+            call if kind == Kind::WriteCall => meter.probe(Point::SendEnqueue, call),
             Some(call) => meter.effect(Effect::Observed(call)),
             None => {}
         }

@@ -3,6 +3,8 @@
 //! Each packet that passes a probe is tested for the mark of a logged socket. For a marked one the
 //! probe masks the devices, looks for a free record, takes the time, and fills the record in.
 
+use sockscope_record::{Point, PointCost};
+
 /// Costs of one probe by its parts, in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ProbeCosts {
@@ -18,7 +20,7 @@ pub struct ProbeCosts {
 
 /// Passages through probes since the start, and the CPU time of each of the study's three kinds of
 /// overhead.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct ProbeWork {
     /// Passages, of logged sockets or not.
     pub tests: u64,
@@ -32,6 +34,8 @@ pub struct ProbeWork {
     pub execution_ns: u64,
     /// Storing: records filled in.
     pub store_ns: u64,
+    /// Passages and CPU time by point, in the order of `Point::ALL`. A call to write counts as point 1.
+    pub points: [PointCost; 8],
 }
 
 impl ProbeWork {
@@ -70,7 +74,7 @@ impl Probes {
     }
 
     /// A packet or a call passes a probe. Returns the CPU time that it takes.
-    pub(crate) fn passed(&mut self, is_logged: bool) -> u64 {
+    pub(crate) fn passed(&mut self, point: Point, is_logged: bool) -> u64 {
         let ProbeCosts { test_ns, mask_ns, time_ns, store_ns } = self.costs;
         let looks = is_logged && !self.is_idle;
         let stores = looks && self.take_record();
@@ -83,7 +87,11 @@ impl Probes {
         self.work.test_ns += u64::from(test_ns);
         self.work.execution_ns += execution_ns;
         self.work.store_ns += store_ns;
-        u64::from(test_ns) + execution_ns + store_ns
+        let all_ns = u64::from(test_ns) + execution_ns + store_ns;
+        let cost = &mut self.work.points[point.index()];
+        cost.hits += 1;
+        cost.run_ns += all_ns;
+        all_ns
     }
 }
 
@@ -91,24 +99,28 @@ impl Probes {
 mod tests {
     use super::*;
 
+    const IN: Point = Point::InputEnqueue;
+    const OUT: Point = Point::SendEnqueue;
     const COSTS: ProbeCosts = ProbeCosts { test_ns: 1, mask_ns: 10, time_ns: 100, store_ns: 1000 };
 
     #[test]
     fn a_probe_takes_the_time_of_the_parts_that_it_carries_out() {
         let mut probes = Probes::new(COSTS, false, Some(1));
-        assert_eq!([probes.passed(false), probes.passed(true)], [1, 1111]);
-        assert_eq!(probes.passed(true), 11, "it tests and looks, and finds no record");
+        assert_eq!([probes.passed(IN, false), probes.passed(OUT, true)], [1, 1111]);
+        assert_eq!(probes.passed(OUT, true), 11, "it tests and looks, and finds no record");
         probes.free(1);
-        assert_eq!(probes.passed(true), 1111);
+        assert_eq!(probes.passed(OUT, true), 1111);
         let work = probes.work;
         assert_eq!((work.tests, work.logged, work.stored), (4, 3, 2));
         assert_eq!((work.test_ns, work.execution_ns, work.store_ns), (4, 230, 2000));
         assert_eq!(work.total_ns(), 1 + 1111 + 11 + 1111);
+        let costs = [IN, OUT].map(|point| work.points[point.index()]);
+        assert_eq!(costs.map(|cost| (cost.hits, cost.run_ns)), [(1, 1), (3, 2233)]);
     }
 
     #[test]
     fn idle_probes_test_alone() {
         let mut probes = Probes::new(COSTS, true, None);
-        assert_eq!((probes.passed(true), probes.work.logged), (1, 0));
+        assert_eq!((probes.passed(IN, true), probes.work.logged), (1, 0));
     }
 }

@@ -2,7 +2,7 @@
 
 use sockscope_experiment::measurement::{Measure, Measurement};
 use sockscope_experiment::{Case, Experiment, Parameters, Protocol, Topology, Workload};
-use sockscope_record::Connection;
+use sockscope_record::{Connection, PointCost};
 use sockscope_sim::{Capture, HostConfig, Outcome, RecordSink, Simulation};
 use sockscope_stack::{Meter, ProbeWork, Routine};
 
@@ -35,6 +35,8 @@ pub(super) struct Ended {
     pub capture: Option<Capture>,
     /// What the probes of the hosts' kernels did and took.
     pub probes: Vec<Measure>,
+    /// The same by point.
+    pub probe_costs: [PointCost; 8],
     /// The connections recorded.
     pub connections: Vec<Connection>,
     /// Names of the processes, by number.
@@ -158,6 +160,7 @@ impl<S: RecordSink> Played<S> {
             measured,
             gateway: gateway.unwrap_or_default(),
             probes,
+            probe_costs: probe_costs(sim, last),
             capture: sim.capture(0).cloned(),
             connections,
             processes,
@@ -198,6 +201,18 @@ fn probe_measures<S: RecordSink>(sim: &Simulation<S>, last: usize) -> Vec<Measur
         Measure::new("probe_execution_us", sum(|work| work.execution_ns) / 1e3),
         Measure::new("probe_storing_us", sum(|work| work.store_ns) / 1e3),
     ]
+}
+
+/// Passages through the probes of the same hosts, and their CPU time, by point.
+fn probe_costs<S: RecordSink>(sim: &Simulation<S>, last: usize) -> [PointCost; 8] {
+    let mut sums = [PointCost::default(); 8];
+    for host in (0..=last).map(|number| sim.host(number)) {
+        for (sum, cost) in sums.iter_mut().zip(host.meter().probe_work().points) {
+            sum.hits += cost.hits;
+            sum.run_ns += cost.run_ns;
+        }
+    }
+    sums
 }
 
 /// What to do about an error that load may have caused: a program that does not get the CPU does not listen.

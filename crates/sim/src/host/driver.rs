@@ -56,7 +56,7 @@ impl Host {
         if let Some(mark) = mark {
             self.hand_over(now_ns, mark.record(Point::InterfaceEnqueue), shared);
         }
-        self.meter.charge_probe(mark.is_some());
+        self.meter.charge_probe(Point::InterfaceEnqueue, mark.is_some());
         if self.device_has_room(interface) {
             self.start(now_ns, level, interface, shared);
         } else if self.meter.elapsed_ns() > 0 {
@@ -79,7 +79,7 @@ impl Host {
             let taken_ns = before + u64::from(self.machine.costs.of(Routine::Enstart).call_ns);
             self.meter.effect_at(taken_ns, Effect::Observed(mark.record(Point::InterfaceDequeue)));
         }
-        self.meter.charge_probe(mark.is_some());
+        self.meter.charge_probe(Point::InterfaceDequeue, mark.is_some());
         self.begin_step(now_ns, level, Mask::All, End::Transmit(interface, id));
         if let Some(device) = self.device(interface) {
             device.starting += 1;
@@ -186,7 +186,8 @@ impl Host {
         let (stack, meter) = (&mut self.stack, &mut self.meter);
         let is_taken = stack.receive_frame(interface, frame, meter);
         if is_taken {
-            meter.probe(stack.seen(frame.mark).map(|mark| mark.record(Point::InputEnqueue)));
+            let mark = stack.seen(frame.mark);
+            meter.probe(Point::InputEnqueue, mark.map(|mark| mark.record(Point::InputEnqueue)));
         }
         shared.frames.release(id);
         self.begin_step(now_ns, Level::Hard, Mask::All, End::Nothing);
@@ -220,7 +221,7 @@ impl Host {
             // Its only effect is the soft interrupt.
             self.meter.drain_effects();
             self.pending.add(Interrupts::NET);
-            self.meter.charge_probe(mark.is_some());
+            self.meter.charge_probe(Point::InputEnqueue, mark.is_some());
         }
         if !is_taken || self.meter.elapsed_ns() > 0 {
             self.begin_step(now_ns, level, Mask::All, End::Nothing);

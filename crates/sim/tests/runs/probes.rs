@@ -79,6 +79,8 @@ fn each_nanosecond_of_cpu_is_charged_once_with_probes_of_any_kind() {
             let used_ns: u64 = host.cpu_used_ns().iter().sum();
             assert_eq!(used_ns, charged_ns(host), "{} {probes:?} {pause_ns:?}", host.name());
             let work = host.meter().probe_work();
+            let by_point = work.points.iter().map(|cost| cost.run_ns);
+            assert_eq!(by_point.sum::<u64>(), work.total_ns());
             let shares = [work.test_ns > 0, work.execution_ns > 0, work.store_ns > 0];
             let is_logging = probes.is_some_and(|probes| !probes.is_idle);
             assert_eq!(shares, [probes.is_some(), is_logging, is_logging], "{probes:?}");

@@ -3,7 +3,7 @@
 #[cfg(test)]
 mod tests;
 
-use sockscope_record::{FlowId, Kind, Record};
+use sockscope_record::{FlowId, Kind, Point, Record};
 
 use super::{Progress, Step, lock, unlock};
 use crate::effect::{Channel, Effect};
@@ -167,7 +167,8 @@ impl ReceiveCall {
         rest[..take].copy_from_slice(&data[..take]);
         count_copy(take, meter);
         let flow = socket.received_flow();
-        meter.probe(flow.map(|flow| dequeued(flow, socket.rcv.left(), take)));
+        let record = flow.map(|flow| dequeued(flow, socket.rcv.left(), take));
+        meter.probe(Point::ReceiveDequeue, record);
         socket.rcv.remove_from_first(first, take, pool, meter);
         self.given += take;
         // Whether the buffer is empty shows after the copy: data may arrive meanwhile.
@@ -201,7 +202,8 @@ impl ReceiveCall {
 
     fn datagram_ends(&mut self, meter: &mut Meter) -> Progress {
         let mark = self.mark;
-        meter.probe(mark.map(|mark| dequeued(mark.flow, mark.offset, mark.len as usize)));
+        let record = mark.map(|mark| dequeued(mark.flow, mark.offset, mark.len as usize));
+        meter.probe(Point::ReceiveDequeue, record);
         self.copied(Next::Return)
     }
 
