@@ -2,6 +2,7 @@
 
 use sockscope_experiment::{Experiment, Keep, builtin_by_id};
 use sockscope_lab::bundle::write_bundles;
+use sockscope_lab::model::observe;
 use sockscope_lab::run::run;
 use sockscope_record::LossCounts;
 use sockscope_trace::{Bundle, check};
@@ -60,6 +61,21 @@ fn the_bundle_of_a_list_that_fills_says_what_it_missed() {
         assert_eq!(costs, [true, false, true, true, true, true, true, true]);
         let records = if changes[0].ends_with("=60") { 59 } else { 99_999 };
         assert_eq!(meta.ring.records, records);
+    }
+}
+
+/// What a list loses is unknown, and never bytes too many or too few in a queue.
+#[test]
+fn no_list_and_no_reader_leaves_a_residue() {
+    let readers = [None, Some("probe_read_ms=10"), Some("probe_read_ms=70")];
+    for list in ["2", "9", "80", "700"].map(|records| format!("probe_list_records={records}")) {
+        for (reader, topology) in readers.into_iter().zip(["pair", "loopback", "pair"]) {
+            let topology = format!("topology={topology}");
+            let changes: Vec<&str> = [list.as_str(), &topology].into_iter().chain(reader).collect();
+            let experiment = experiment(&changes);
+            let seen = observe(&experiment, &experiment.cases().unwrap()[0]).unwrap();
+            assert_eq!(seen.residue_bytes(), 0, "{changes:?}");
+        }
     }
 }
 
