@@ -1,10 +1,13 @@
 //! What no run may show, whatever its machine and stack: more than the link carries, more from several
 //! clients than from as many single ones, larger buffers that are slower without a reason.
 
+use sockscope_analysis::Passage;
 use sockscope_experiment::result::{CaseResult, RunResult};
 use sockscope_experiment::{Experiment, builtin_by_id};
 use sockscope_lab::model::{self, Observed};
 use sockscope_lab::run::run;
+use sockscope_record::{Direction, Point};
+use sockscope_sim::HostConfig;
 
 fn changed(id: &str, changes: &[&str]) -> Experiment {
     let mut experiment = builtin_by_id(id).unwrap();
@@ -106,7 +109,7 @@ fn a_larger_buffer_is_slower_where_segments_straddle_clusters() {
     let (small, large) = (sent("socket_buffer_bytes=4096"), sent("socket_buffer_bytes=8192"));
     assert!(seconds(&large) > 1.02 * seconds(&small));
     let straddling = |seen: &Observed| {
-        let segments = seen.data(sockscope_record::Point::InterfaceEnqueue);
+        let segments = seen.data(Point::InterfaceEnqueue);
         let straddle = segments.iter().filter(|one| !one.offset.is_multiple_of(1024)).count();
         (straddle, segments.len())
     };
@@ -134,6 +137,51 @@ fn a_larger_buffer_is_slower_where_the_sender_waits_for_fewer_acknowledgments() 
     let (lost, waited) = (seconds(&large) - seconds(&small), idle(&large) - idle(&small));
     assert!(large.acks().len() * 3 < small.acks().len());
     assert!(waited > 0.8 * lost, "{waited} s of {lost} s");
+}
+
+/// On one host a window of 51 packets is one more than the IP queue holds. The drop costs a timeout, and a window
+/// that opens anew.
+#[test]
+fn a_larger_buffer_is_slower_where_a_window_overflows_the_ip_queue() {
+    let sent = |packets: u32| {
+        let buffer = format!("socket_buffer_bytes={}", packets * 1024);
+        let transfer = ["topology=loopback", "total_bytes=4000000", "write_bytes=4000000"];
+        observed("si-1a", &[&transfer[..], &["machine=sparcstation-1", &buffer]].concat())
+    };
+    let (fits, overflows) = (sent(50), sent(51));
+    assert!(seconds(&overflows) > 1.1 * seconds(&fits));
+    assert!(fits.is_clean() && !overflows.is_clean());
+}
+
+/// Two SPARCstation 2 are slower where their devices send back to back. The receiver's device begins nothing
+/// within 10 us after a frame, and the next one begins before: acknowledgments wait for the end of a window.
+/// Without those 10 us the machines are faster, as they should.
+#[test]
+fn a_driver_without_its_gap_is_slower_where_acknowledgments_find_no_room() {
+    let sent = |gap: &str, hold_ns: Option<u64>| {
+        let hosts = ["topology=pair", "machine=sparcstation-2", "personality=sunos-4.1"];
+        let packets = ["segment_bytes=1024", "socket_buffer_bytes=16384", gap];
+        let transfer = ["total_bytes=2000000", "write_bytes=2000000"];
+        let experiment = changed("si-1a", &[&hosts[..], &packets, &transfer].concat());
+        let holds = |host: &mut HostConfig| {
+            let driver = &mut host.machine.driver;
+            driver.receive_hold_ns = hold_ns.unwrap_or(driver.receive_hold_ns);
+        };
+        let case = &experiment.cases().unwrap()[0];
+        model::observe_changed(&experiment, case, &holds).unwrap()
+    };
+    let (with_gap, without) = (sent("driver_gap=true", None), sent("driver_gap=false", None));
+    let quick = sent("driver_gap=false", Some(0));
+    assert!(seconds(&without) > seconds(&with_gap) && seconds(&quick) < seconds(&with_gap));
+    // Mean time from the protocol of the receiver to the sender, of what arrived.
+    let waits_ns = |seen: &Observed| {
+        let [made, arrived] = [Point::InterfaceEnqueue, Point::InputEnqueue]
+            .map(|point| seen.passes(Direction::FromServer, point));
+        assert_eq!(made.len(), arrived.len());
+        let wait_ns = |(made, arrived): (&Passage, &Passage)| arrived.at_ns - made.at_ns;
+        made.iter().zip(arrived).map(wait_ns).sum::<u64>() / made.len() as u64
+    };
+    assert!(waits_ns(&without) > 10 * waits_ns(&quick));
 }
 
 /// A device that sends back to back waits for no interrupt. Two SPARCstation 1 carry more with it, although the
