@@ -13,10 +13,21 @@ const COUNT_MAX: u64 = 1_000_000;
 /// CPU cycles that a step may be given.
 const CYCLES_MAX: u64 = 1_000_000;
 
+/// Octets of data that one call sends and its answer returns, at most: a datagram of them fits the socket buffers of
+/// the modelled kernel.
+const CALL_BYTES_MAX: u64 = 8192;
+
+/// The least and the greatest IP packet of the driver with a socket. The card's receive queue holds the cells of the
+/// greatest.
+const MTU_BYTES: (u64, u64) = (576, 9180);
+
+/// The cost of the kernel's calls in per cent of the machine that they were fitted on, at most.
+const KERNEL_PERCENT_MAX: u64 = 1000;
+
 /// Octets of a VMTP packet's header, which every message begins with (RFC 1045).
 pub const VMTP_HEADER_BYTES: u64 = 68;
 
-/// Everything that makes one case of [`Workload::AtmSend`], [`Workload::AtmLoss`] or
+/// Everything that makes one case of [`Workload::AtmSend`], [`Workload::AtmEcho`], [`Workload::AtmLoss`] or
 /// [`Workload::BusAccess`].
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -35,6 +46,14 @@ pub struct AtmParameters {
     pub data_bytes: Option<u64>,
     /// Packets to send.
     pub packets: Option<u64>,
+    /// The way of a call's data between the program and the card.
+    pub path: Option<AtmPath>,
+    /// Calls, each answered with as much data.
+    pub calls: Option<u64>,
+    /// The greatest IP packet of the driver with a socket; without it, 9,180 octets.
+    pub mtu_bytes: Option<u64>,
+    /// The cost of the kernel's calls, in per cent of the cycles that a SPARCstation 1 takes for them; without it, 100.
+    pub kernel_percent: Option<u64>,
     /// CPU cycles of a message's setup on the general path; without it, the machine's.
     pub message_setup_cycles: Option<u64>,
     /// CPU cycles that each received cell costs more when missing cells are asked for; without it,
@@ -91,6 +110,16 @@ pub enum CellsTo {
     Socket,
 }
 
+/// The way of data between a program and the card.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum AtmPath {
+    /// The thesis's driver, in the program itself.
+    Direct,
+    /// The driver that was supplied with the card: IP over AAL3/4 in the kernel, behind a socket.
+    Vendor,
+}
+
 /// What becomes of a packet that lacks a cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -103,25 +132,28 @@ pub enum LossPolicy {
 
 impl AtmParameters {
     pub(super) fn validate(&self, workload: Workload) -> Result<(), String> {
-        use Workload::{AtmLoss, AtmSend, BusAccess};
+        use Workload::{AtmEcho, AtmLoss, AtmSend, BusAccess};
         let lost = self.cells_lost_per_million.map(u64::from);
         let policy = self.loss_policy.map(|_| 0);
         if self.cells_to.is_some() && workload != AtmSend {
             return Err(format!("`cells_to` means nothing to `{}`", workload.name()));
         }
+        let data_bytes_max = if workload == AtmEcho { CALL_BYTES_MAX } else { DATA_BYTES_MAX };
         // Name, value, least and most, who needs it.
-        let needed = [
-            ("data_bytes", self.data_bytes, 0, DATA_BYTES_MAX, AtmSend),
-            ("packets", self.packets, 1, COUNT_MAX, AtmSend),
-            ("accesses", self.accesses, 1, COUNT_MAX, BusAccess),
-            ("work_cycles", self.work_cycles, 0, CYCLES_MAX, BusAccess),
-            ("messages", self.messages, 1, COUNT_MAX, AtmLoss),
-            ("cells_lost_per_million", lost, 0, 500_000, AtmLoss),
-            ("loss_policy", policy, 0, 0, AtmLoss),
+        let needed: [(_, _, _, _, &[Workload]); 9] = [
+            ("data_bytes", self.data_bytes, 0, data_bytes_max, &[AtmSend, AtmEcho]),
+            ("packets", self.packets, 1, COUNT_MAX, &[AtmSend]),
+            ("path", self.path.map(|_| 0), 0, 0, &[AtmEcho]),
+            ("calls", self.calls, 1, COUNT_MAX, &[AtmEcho]),
+            ("accesses", self.accesses, 1, COUNT_MAX, &[BusAccess]),
+            ("work_cycles", self.work_cycles, 0, CYCLES_MAX, &[BusAccess]),
+            ("messages", self.messages, 1, COUNT_MAX, &[AtmLoss]),
+            ("cells_lost_per_million", lost, 0, 500_000, &[AtmLoss]),
+            ("loss_policy", policy, 0, 0, &[AtmLoss]),
         ];
-        for (name, value, least, most, owner) in needed {
+        for (name, value, least, most, owners) in needed {
             let is_good = value.is_some_and(|value| (least..=most).contains(&value));
-            match (owner == workload, value) {
+            match (owners.contains(&workload), value) {
                 (true, _) if !is_good => {
                     return Err(format!("expected `{name}` from {least} to {most}"));
                 }
@@ -131,7 +163,27 @@ impl AtmParameters {
                 _ => {}
             }
         }
+        self.check_vendor(workload)?;
         self.check_cycles(workload)
+    }
+
+    /// Refuses what only the driver with a socket has where that one does not run.
+    fn check_vendor(&self, workload: Workload) -> Result<(), String> {
+        let has_kernel = workload == Workload::AtmEcho;
+        let (mtu_min, mtu_max) = MTU_BYTES;
+        let given = [
+            ("mtu_bytes", self.mtu_bytes, mtu_min, mtu_max),
+            ("kernel_percent", self.kernel_percent, 0, KERNEL_PERCENT_MAX),
+        ];
+        for (name, value, least, most) in given {
+            if value.is_some() && !has_kernel {
+                return Err(format!("`{name}` means nothing to `{}`", workload.name()));
+            }
+            if value.is_some_and(|value| !(least..=most).contains(&value)) {
+                return Err(format!("expected `{name}` from {least} to {most}"));
+            }
+        }
+        Ok(())
     }
 
     fn check_cycles(&self, workload: Workload) -> Result<(), String> {

@@ -125,6 +125,7 @@ pub(super) fn check_carried(parameters: &Parameters, workload: Workload) -> Resu
         // These have parameters of another kind, or a command line.
         Workload::Program
         | Workload::AtmSend
+        | Workload::AtmEcho
         | Workload::AtmLoss
         | Workload::BusAccess
         | Workload::VmtpCalls => {

@@ -30,7 +30,9 @@ use std::path::Path;
 use serde::Deserialize;
 use toml::{Table, Value};
 
-pub use atm::{AtmParameters, CellsTo, DataFrom, DriverPart, LossPolicy, VMTP_HEADER_BYTES};
+pub use atm::{
+    AtmParameters, AtmPath, CellsTo, DataFrom, DriverPart, LossPolicy, VMTP_HEADER_BYTES,
+};
 pub use builtin::{builtin, builtin_by_id};
 pub use case::{Case, word};
 pub use error::{Error, Result};

@@ -24,6 +24,7 @@ pub(super) fn check(parameters: &Parameters, workload: Workload) -> Result<(), S
         // These have parameters of another kind, or a command line.
         Workload::Program
         | Workload::AtmSend
+        | Workload::AtmEcho
         | Workload::AtmLoss
         | Workload::BusAccess
         | Workload::VmtpCalls => Vec::new(),

@@ -18,6 +18,8 @@ pub enum Workload {
     Pipeline,
     /// `packets` packets of `data_bytes` each through the ATM driver of one machine.
     AtmSend,
+    /// `calls` messages of `data_bytes` from one machine to another over ATM, each returned.
+    AtmEcho,
     /// `messages` messages of 16 KB between two machines over ATM cells, some of which are lost.
     AtmLoss,
     /// `accesses` words written to a card one by one, with `work_cycles` after each.
@@ -39,6 +41,7 @@ impl Workload {
             Self::Pipeline => "pipeline",
             Self::Program => "program",
             Self::AtmSend => "atm-send",
+            Self::AtmEcho => "atm-echo",
             Self::AtmLoss => "atm-loss",
             Self::BusAccess => "bus-access",
             Self::VmtpCalls => "vmtp-calls",
@@ -52,6 +55,6 @@ impl Workload {
 
     /// Whether it runs the ATM driver or its bus alone, on [`AtmParameters`](super::AtmParameters).
     pub(super) fn is_atm(self) -> bool {
-        matches!(self, Self::AtmSend | Self::AtmLoss | Self::BusAccess)
+        matches!(self, Self::AtmSend | Self::AtmEcho | Self::AtmLoss | Self::BusAccess)
     }
 }

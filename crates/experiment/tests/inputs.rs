@@ -31,6 +31,7 @@ struct Input {
     #[serde(default)]
     mentions: Vec<String>,
     digest: Option<String>,
+    reuses: Vec<String>,
 }
 
 #[derive(Deserialize)]
@@ -170,6 +171,7 @@ fn a_prediction_that_is_taken_in_unsaid_is_found() {
             apart: Vec::new(),
             mentions: Vec::new(),
             digest: None,
+            reuses: Vec::new(),
         };
         unsaid(&[input], &claims, &evidence)
     };
@@ -211,6 +213,49 @@ fn inputs_and_claims_name_each_other() {
             assert!(!apart.reason.is_empty(), "{} {}", input.name, apart.id);
         }
     }
+}
+
+/// Claims that an experiment would feed with a source or a number that its own costs are set from.
+fn fed_by_their_own(
+    inputs: &[Input],
+    input: &Input,
+    feeds: &[String],
+    claims: &Claims,
+) -> Vec<String> {
+    let reused = inputs.iter().filter(|other| input.reuses.contains(&other.name));
+    let of_claims = |reused: &Input| {
+        let fed = feeds.iter().filter_map(|id| claims.claim(id));
+        fed.filter(|claim| shares(reused, claim)).map(|claim| claim.id.clone()).collect::<Vec<_>>()
+    };
+    reused.flat_map(of_claims).collect()
+}
+
+/// Costs that were set from one result of a paper may serve another run, and not show that result again.
+#[test]
+fn an_experiment_with_reused_costs_feeds_no_claim_that_they_are_set_from() {
+    let (claims, _) = lists();
+    let inputs = inputs();
+    let reusing: Vec<_> = inputs.iter().filter(|input| !input.reuses.is_empty()).collect();
+    assert!(!reusing.is_empty());
+    for input in reusing {
+        for name in &input.reuses {
+            let is_there =
+                inputs.iter().any(|other| other.name == *name && other.name != input.name);
+            assert!(is_there, "{}: no input `{name}`", input.name);
+        }
+        let experiments = sockscope_experiment::builtin().unwrap();
+        let own = |id: &str| {
+            input.keys.iter().any(|key| key.starts_with(&format!("experiments/{id}.toml:")))
+        };
+        for experiment in experiments.iter().filter(|experiment| own(&experiment.id)) {
+            let found = fed_by_their_own(&inputs, input, &experiment.feeds, &claims);
+            assert!(found.is_empty(), "{}: {found:?}", experiment.id);
+        }
+    }
+    // The rate that a flush is fitted to would be found.
+    let input = inputs.iter().find(|input| input.name == "ip-over-atm").unwrap();
+    let taken = ["protocol-choice/4-atm-a".to_owned(), "protocol-choice/4-atm-b".to_owned()];
+    assert_eq!(fed_by_their_own(&inputs, input, &taken, &claims), taken[..1]);
 }
 
 /// Whether a key fits a pattern in which `*` stands for any text without a dot.

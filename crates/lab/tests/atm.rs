@@ -134,3 +134,14 @@ fn a_machine_without_a_turbochannel_is_told() {
             .contains("no machine `vax-11-750` with a TURBOchannel: expected one of")
     );
 }
+
+#[test]
+fn a_parameter_of_calls_is_refused_out_of_its_range_and_elsewhere() {
+    let refusal =
+        |id: &str, change: &str| builtin_by_id(id).unwrap().set(change).unwrap_err().to_string();
+    assert!(refusal("pc-1b", "data_bytes=8193").contains("from 0 to 8192"));
+    assert!(refusal("pc-1b", "mtu_bytes=575").contains("from 576 to 9180"));
+    assert!(refusal("pc-1b", "packets=3").contains("means nothing to `atm-echo`"));
+    assert!(refusal("pc-1", "kernel_percent=50").contains("means nothing to `atm-send`"));
+    assert!(refusal("pc-2", "path=vendor").contains("means nothing to `atm-send`"));
+}

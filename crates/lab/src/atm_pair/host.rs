@@ -7,7 +7,7 @@
 
 use sockscope_atm::driver::{Host, Work};
 use sockscope_atm::tca100::map::{Register, control};
-use sockscope_atm::tca100::{Access, BusError, CYCLE_NS, Config, Tca100};
+use sockscope_atm::tca100::{Access, BusError, CYCLE_NS, Config, LineCell, Tca100};
 use sockscope_experiment::{DataFrom, VMTP_HEADER_BYTES};
 use sockscope_sim::turbochannel::{Begun, Timeline, TurbochannelMachine, Until};
 
@@ -28,6 +28,8 @@ pub(crate) struct DecstationHost {
     /// Words at the begin of the message that stand in the cache.
     cached: u64,
     spent_ps: [u64; Work::ALL.len()],
+    /// Time in which processor and bus had nothing to do.
+    idle_ps: u64,
     /// A bus error that happened while no access could report it.
     refused: Option<BusError>,
 }
@@ -66,6 +68,7 @@ impl DecstationHost {
             loaded: 0,
             cached: 0,
             spent_ps: [0; Work::ALL.len()],
+            idle_ps: 0,
             refused: None,
         })
     }
@@ -93,9 +96,40 @@ impl DecstationHost {
         self.timeline.cpu_ps() / PS_PER_NS
     }
 
+    /// The processor's time, in picoseconds.
+    pub fn ps(&self) -> u64 {
+        self.timeline.cpu_ps()
+    }
+
+    /// Time in which processor or bus had work, in picoseconds.
+    pub fn busy_ps(&self) -> u64 {
+        self.timeline.done_ps() - self.idle_ps
+    }
+
     /// Nothing to do until `at_ns`, if that is not over.
     pub fn wait_until(&mut self, at_ns: u64) {
+        let before_ps = self.timeline.done_ps();
         self.timeline.wait_until(at_ns.saturating_mul(PS_PER_NS));
+        self.idle_ps += self.timeline.done_ps() - before_ps;
+    }
+
+    /// The processor works for so many of its cycles on something else than the driver. Gives their time.
+    pub fn other_work(&mut self, cycles: u64) -> u64 {
+        let before_ps = self.timeline.cpu_ps();
+        self.timeline.work(cycles);
+        self.timeline.cpu_ps() - before_ps
+    }
+
+    /// Everything that was written to the card, once the last of it has left.
+    pub fn sent(&mut self) -> Vec<LineCell> {
+        let mut sent = Vec::new();
+        loop {
+            while let Some(line) = self.card.take_sent(self.ns()) {
+                sent.push(line);
+            }
+            let Some(next_ns) = self.card.next_event_ns() else { return sent };
+            self.wait_until(next_ns);
+        }
     }
 
     /// Does something and charges it to `work`.

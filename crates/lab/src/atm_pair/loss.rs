@@ -16,7 +16,7 @@ use sockscope_record::counted;
 use sockscope_sim::random::Random;
 use sockscope_sim::turbochannel::TurbochannelMachine;
 
-use super::cells::write_cell;
+use super::cells::{Loads, write_cell};
 use super::host::DecstationHost;
 use super::send::{CHANNEL, FORMAT};
 
@@ -72,8 +72,8 @@ pub(super) fn run(
 }
 
 /// One machine with both halves of the driver.
-struct End {
-    host: DecstationHost,
+pub(super) struct End {
+    pub host: DecstationHost,
     sender: Sender,
     receiver: Receiver,
 }
@@ -158,7 +158,7 @@ impl Pair {
 }
 
 impl End {
-    fn new(
+    pub fn new(
         machine: &TurbochannelMachine,
         parameters: &AtmParameters,
         policy: LossPolicy,
@@ -182,12 +182,15 @@ impl End {
     fn send(&mut self, id: u16, packet: &[u8], lack: Lack) -> Result<(), String> {
         match lack {
             Lack::Nothing => Ok(()),
-            Lack::All => {
-                let sent = self.sender.send(&mut self.host, id, packet);
-                sent.map(|_| ()).map_err(|error| error.to_string())
-            }
+            Lack::All => self.send_packet(id, packet),
             Lack::Cells(bits) => self.send_cells(id, packet, bits),
         }
+    }
+
+    /// Sends a packet whole.
+    pub fn send_packet(&mut self, id: u16, packet: &[u8]) -> Result<(), String> {
+        let sent = self.sender.send(&mut self.host, id, packet);
+        sent.map(|_| ()).map_err(|error| error.to_string())
     }
 
     fn send_cells(&mut self, id: u16, packet: &[u8], bits: u32) -> Result<(), String> {
@@ -197,21 +200,14 @@ impl End {
         let mut cell = Cell::from_octets([0; sockscope_atm::CELL_BYTES]);
         for at in (0..cells.cells()).filter(|at| bits >> at & 1 == 1) {
             cells.write_cell(at, &mut cell);
-            write_cell(&mut self.host, &words::of_cell(&cell), true).map_err(bus)?;
+            write_cell(&mut self.host, &words::of_cell(&cell), Loads::All).map_err(bus)?;
         }
         Ok(())
     }
 
     /// Everything that was written to the card, once the last of it has left.
-    fn sent(&mut self) -> Vec<LineCell> {
-        let mut sent = Vec::new();
-        loop {
-            while let Some(line) = self.host.card.take_sent(self.host.ns()) {
-                sent.push(line);
-            }
-            let Some(next_ns) = self.host.card.next_event_ns() else { return sent };
-            self.host.wait_until(next_ns);
-        }
+    pub fn sent(&mut self) -> Vec<LineCell> {
+        self.host.sent()
     }
 
     /// Takes the packets of a message until the last has arrived, and notes their missing cells.
@@ -245,27 +241,37 @@ impl End {
     }
 
     /// Polls until all of `arriving` has been read from the card.
-    fn drain(
+    pub fn drain(
         &mut self,
         arriving: Vec<LineCell>,
         note: &mut impl FnMut(Delivery<'_>),
     ) -> Result<(), String> {
-        let mut arriving = arriving.into_iter().peekable();
-        loop {
-            while let Some(line) = arriving.next_if(|line| line.at_ns <= self.host.ns()) {
-                self.host.card.receive(line.at_ns, line.octets());
-            }
-            let polled = self.receiver.poll(&mut self.host, &mut *note).map_err(bus)?;
-            match arriving.peek() {
-                Some(line) => self.host.wait_until(line.at_ns),
-                None if polled == 0 => break,
-                None => {}
-            }
+        drain(&mut self.host, &mut self.receiver, arriving, note)
+    }
+}
+
+/// Polls until all of `arriving` has been read from the card of `host`.
+pub(super) fn drain(
+    host: &mut DecstationHost,
+    receiver: &mut Receiver,
+    arriving: Vec<LineCell>,
+    note: &mut impl FnMut(Delivery<'_>),
+) -> Result<(), String> {
+    let mut arriving = arriving.into_iter().peekable();
+    loop {
+        while let Some(line) = arriving.next_if(|line| line.at_ns <= host.ns()) {
+            host.card.receive(line.at_ns, line.octets());
         }
-        match self.host.card.counters().lost_overrun {
-            0 => Ok(()),
-            lost => Err(format!("{} found the receive queue full", counted(lost, "cell"))),
+        let polled = receiver.poll(host, &mut *note).map_err(bus)?;
+        match arriving.peek() {
+            Some(line) => host.wait_until(line.at_ns),
+            None if polled == 0 => break,
+            None => {}
         }
+    }
+    match host.card.counters().lost_overrun {
+        0 => Ok(()),
+        lost => Err(format!("{} found the receive queue full", counted(lost, "cell"))),
     }
 }
 

@@ -6,6 +6,7 @@
 
 mod bus;
 mod cells;
+mod echo;
 mod host;
 mod loss;
 mod send;
@@ -27,6 +28,7 @@ pub(crate) fn run(
     let seed = experiment.seed.wrapping_add(repetition.into());
     machine(parameters).and_then(|machine| match experiment.workload {
         Workload::BusAccess => Ok(bus::run(&machine, parameters)),
+        Workload::AtmEcho => echo::run(&machine, parameters),
         Workload::AtmLoss => loss::run(&machine, parameters, seed),
         _ => send::run(&machine, parameters),
     })

@@ -9,7 +9,7 @@ use sockscope_experiment::{AtmParameters, DriverPart, VMTP_HEADER_BYTES};
 use sockscope_record::counted;
 use sockscope_sim::turbochannel::TurbochannelMachine;
 
-use super::cells::write_cell;
+use super::cells::{Loads, write_cell};
 use super::host::{DecstationHost, Spent};
 
 /// A channel for users.
@@ -72,7 +72,7 @@ impl<'a> Packets<'a> {
             let sent = self.sender.send(host, id, self.message);
             return sent.map(|_| ()).map_err(|error| error.to_string());
         }
-        let loads = self.part == DriverPart::Cells;
+        let loads = if self.part == DriverPart::Cells { Loads::All } else { Loads::Nothing };
         let written = self.cells.iter().try_for_each(|cell| write_cell(host, cell, loads));
         written.map_err(|error| error.to_string())
     }

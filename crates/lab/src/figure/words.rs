@@ -6,13 +6,24 @@ use toml::Value;
 use super::measured::{Measured, number};
 
 /// Names whose parts are no words that a reader expects.
-const NAMES: [(&str, &str); 26] = [
+const NAMES: [(&str, &str); 37] = [
     ("acks", "acknowledgments"),
     ("call_ns.mean", "mean time of a call"),
     ("call_ns.p50", "median time of a call"),
     ("cells_lost_per_million", "cells lost of a million"),
     ("copy_percent", "share of copying"),
     ("copy_s", "copying"),
+    ("cpu_checksum_us", "checksums"),
+    ("cpu_copy_us", "copies"),
+    ("cpu_driver_us", "driver"),
+    ("cpu_interface_us", "interface"),
+    ("cpu_ip_us", "IP"),
+    ("cpu_mbufs_us", "mbufs"),
+    ("cpu_socket_us", "socket"),
+    ("cpu_switch_us", "process switch"),
+    ("cpu_system_call_us", "system call"),
+    ("cpu_udp_us", "UDP"),
+    ("cpu_us", "CPU time"),
     ("depth", "pieces in the stage"),
     ("heard_in_vain", "heard in vain"),
     ("host_packets_per_s", "packets of the host"),
@@ -36,7 +47,7 @@ const NAMES: [(&str, &str); 26] = [
 ];
 
 /// Values that are names of things, or words of a rule.
-const VALUES: [(&str, &str); 33] = [
+const VALUES: [(&str, &str); 35] = [
     ("4.2bsd", "4.2BSD"),
     ("4.2bsd-cabrera", "4.2BSD"),
     ("4.3bsd", "4.3BSD"),
@@ -70,6 +81,8 @@ const VALUES: [(&str, &str); 33] = [
     ("send_rule=low-water", "low-water rule"),
     ("ack_rule=when-empty", "ACK when the buffer is empty"),
     ("loss_policy=discard", "discard the packet"),
+    ("path=direct", "driver in the program"),
+    ("path=vendor", "IP behind a socket"),
 ];
 
 /// Switches: their name, and the words where they are on and off.

@@ -85,7 +85,11 @@ pub(super) fn programs(
         Workload::Program => {
             return Err("programs of others are no processes of the model".to_owned());
         }
-        Workload::AtmSend | Workload::AtmLoss | Workload::BusAccess | Workload::VmtpCalls => {
+        Workload::AtmSend
+        | Workload::AtmEcho
+        | Workload::AtmLoss
+        | Workload::BusAccess
+        | Workload::VmtpCalls => {
             return Err(format!("`{}` has no processes", workload.name()));
         }
     });

@@ -90,6 +90,11 @@ impl Machine {
         octets as u64 * self.octets.copy / 1000
     }
 
+    /// Picoseconds to copy an octet between user and kernel, and to sum one.
+    pub fn octet_ps(&self) -> [u64; 2] {
+        [self.octets.copy, self.octets.checksum]
+    }
+
     /// A packet of `octets` from the user's memory to the interface.
     pub fn packet_out_ns(&self, octets: usize) -> u64 {
         let Octets { copy, checksum, to_interface, .. } = self.octets;

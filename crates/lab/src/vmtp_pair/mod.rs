@@ -39,6 +39,11 @@ pub(crate) fn run(
     simulate(parameters, seed)
 }
 
+/// Picoseconds that a machine's kernel takes to copy an octet to or from a program, and to sum one.
+pub(crate) fn octet_ps(machine: &str) -> Result<[u64; 2], String> {
+    Ok(Machine::by_name(machine)?.octet_ps())
+}
+
 /// Runs a case on a seed.
 fn simulate(parameters: &VmtpParameters, seed: u64) -> Result<Measurement, String> {
     let of_server = parameters.server_machine.as_ref().unwrap_or(&parameters.machine);

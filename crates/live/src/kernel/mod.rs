@@ -328,6 +328,9 @@ impl Work {
             Workload::AtmSend | Workload::AtmLoss | Workload::BusAccess => {
                 Self::Cells { workload: experiment.workload, earlier: None }
             }
+            workload @ Workload::AtmEcho => {
+                return Err(format!("only the model has the machines of `{}`", workload.name()));
+            }
             _ => Self::Programs(Box::new(Programs::of(experiment, case)?)),
         })
     }
@@ -571,8 +574,10 @@ mod tests {
 
     #[test]
     fn every_experiment_has_programs_or_cells_here() {
-        // A gateway is the model's alone.
-        let all = builtin().unwrap().into_iter().filter(|experiment| experiment.id != "gw-1");
+        // A gateway and a card on a bus are the model's alone.
+        let of_model = ["gw-1", "pc-1b"];
+        let all = builtin().unwrap().into_iter();
+        let all = all.filter(|experiment| !of_model.contains(&experiment.id.as_str()));
         for experiment in all {
             let here = of_kernel(&experiment).unwrap_or_else(|error| panic!("{error}"));
             let here = here.with_live_sweep();
@@ -584,7 +589,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gateway_is_refused_by_its_name() {
+    fn what_the_model_alone_has_is_refused_by_its_name() {
         let refused = |id: &str, changes: &[&str]| {
             let mut experiment = builtin_by_id(id).unwrap();
             experiment.set_all(changes).unwrap();
@@ -594,6 +599,8 @@ mod tests {
         };
         let said = refused("gw-1", &[]);
         assert!(said.contains("`gateway_kbit_per_s` has no counterpart here"), "{said}");
+        let said = refused("pc-1b", &[]);
+        assert!(said.contains("only the model has the machines of `atm-echo`"), "{said}");
         let said = refused("lh-6", &["topology=gateway"]);
         assert!(said.contains("only the model has `topology = \"gateway\"`"), "{said}");
     }
