@@ -84,7 +84,9 @@ fn sparcstations_carry_what_the_tables_say() {
 
 #[test]
 fn atm_drivers_on_decstations_cost_what_the_tables_say() {
-    ["pc-1", "pc-1b", "pc-2", "pc-7a", "pc-7b"].into_iter().for_each(assert_table_of);
+    ["pc-1", "pc-1b", "pc-2", "pc-7a", "pc-7b", "pc-8", "pc-8b", "pc-8c"]
+        .into_iter()
+        .for_each(assert_table_of);
 }
 
 #[test]
@@ -204,6 +206,7 @@ fn the_page_of_the_laboratory_says_what_each_result_is() {
     names.extend(names_of("pc-1b", &["calls=1", "data_bytes=64"]));
     names.extend(names_of("pc-6b", &["members=1", "run_ms=500"]));
     names.extend(names_of("pc-7a", &["accesses=10", "work_cycles=0"]));
+    names.extend(names_of("pc-8b", &["messages=1"]));
     names.extend(names_of("pc-7b", &["messages=1", "cells_lost_per_million=0"]));
     assert!(names.len() > 50, "{names:?}");
     for name in names {

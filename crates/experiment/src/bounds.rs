@@ -48,7 +48,7 @@ const LOAD_BEFORE_MAX_S: u64 = 600;
 const DELAY_MAX_US: u64 = 60_000_000;
 
 /// A name, its value where it is given, least and most.
-type Bound = (&'static str, Option<u64>, u64, u64);
+pub(super) type Bound = (&'static str, Option<u64>, u64, u64);
 
 /// Refuses a number out of its range.
 pub(super) fn check(parameters: &Parameters) -> Result<(), String> {
@@ -128,6 +128,7 @@ pub(super) fn check_carried(parameters: &Parameters, workload: Workload) -> Resu
         | Workload::AtmEcho
         | Workload::AtmLoss
         | Workload::BusAccess
+        | Workload::CacheInterface
         | Workload::VmtpCalls => {
             return Ok(());
         }

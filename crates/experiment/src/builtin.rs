@@ -16,8 +16,8 @@ macro_rules! files {
 const FILES: &[(&str, &str)] = files![
     "bb-1", "bb-2", "bb-3", "bb-4", "gw-1", "lh-1", "lh-2", "lh-3", "lh-4", "lh-5", "lh-6", "lh-7",
     "lh-8", "pc-1", "pc-1b", "pc-2", "pc-3", "pc-4", "pc-5", "pc-6", "pc-6b", "pc-7a", "pc-7b",
-    "si-1a", "si-1b", "si-1c", "si-2a", "si-2b", "si-3a", "si-3b", "si-4a", "si-4b", "si-4c",
-    "si-5a", "si-5b", "si-5c", "si-6a"
+    "pc-8", "pc-8b", "pc-8c", "si-1a", "si-1b", "si-1c", "si-2a", "si-2b", "si-3a", "si-3b",
+    "si-4a", "si-4b", "si-4c", "si-5a", "si-5b", "si-5c", "si-6a"
 ];
 
 /// All experiments of the project, by id.

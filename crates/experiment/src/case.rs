@@ -4,6 +4,7 @@ use serde::de::DeserializeOwned;
 use toml::{Table, Value};
 
 use super::atm::AtmParameters;
+use super::cache::CacheParameters;
 use super::parameters::Parameters;
 use super::validate;
 use super::vmtp::VmtpParameters;
@@ -18,6 +19,8 @@ pub struct Case {
     pub atm: Option<AtmParameters>,
     /// The same of workloads that make VMTP transactions.
     pub vmtp: Option<VmtpParameters>,
+    /// The same of the workload with a network interface and a cache.
+    pub cache: Option<CacheParameters>,
     /// The same by name, in the order of the file: fixed ones, then those of the variant and the
     /// swept ones.
     pub named: Vec<(String, Value)>,
@@ -42,28 +45,41 @@ impl Case {
         let count = swept.len();
         let named: Vec<_> = fixed.chain(swept).collect();
         let table: Table = named.iter().cloned().collect();
+        let of = |parameters| Self {
+            parameters,
+            atm: None,
+            vmtp: None,
+            cache: None,
+            named: named.clone(),
+            swept: count,
+        };
         if workload.is_atm() {
             let atm: AtmParameters = typed(table, &named, &[])?;
             let parameters = Parameters::of_machine(&atm.machine);
-            return Ok(Self { parameters, atm: Some(atm), vmtp: None, named, swept: count });
+            return Ok(Self { atm: Some(atm), ..of(parameters) });
         }
         if workload == Workload::VmtpCalls {
             let vmtp: VmtpParameters = typed(table, &named, VmtpParameters::REQUIRED)?;
             let parameters = Parameters::of_machine(&vmtp.machine);
-            return Ok(Self { parameters, atm: None, vmtp: Some(vmtp), named, swept: count });
+            return Ok(Self { vmtp: Some(vmtp), ..of(parameters) });
+        }
+        if workload == Workload::CacheInterface {
+            let cache: CacheParameters = typed(table, &named, &[])?;
+            let parameters = Parameters::of_machine(&cache.machine);
+            return Ok(Self { cache: Some(cache), ..of(parameters) });
         }
         // The model has no such programs.
         let is_of_model = workload != Workload::Program;
         let required = if is_of_model { Parameters::REQUIRED } else { &[] };
-        let parameters = typed(table, &named, required)?;
-        Ok(Self { parameters, atm: None, vmtp: None, named, swept: count })
+        Ok(of(typed(table, &named, required)?))
     }
 
     /// What is wrong with its parameters.
     pub(super) fn validate(&self, workload: Workload) -> Result<(), String> {
-        match (&self.atm, &self.vmtp) {
-            (Some(atm), _) => atm.validate(workload),
-            (_, Some(vmtp)) => vmtp.validate(),
+        match (&self.atm, &self.vmtp, &self.cache) {
+            (Some(atm), ..) => atm.validate(workload),
+            (_, Some(vmtp), _) => vmtp.validate(),
+            (.., Some(cache)) => cache.validate(),
             _ => validate::check(&self.parameters, workload),
         }
     }

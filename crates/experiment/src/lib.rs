@@ -9,6 +9,7 @@
 mod atm;
 mod bounds;
 mod builtin;
+mod cache;
 mod case;
 mod error;
 mod faults;
@@ -34,6 +35,7 @@ pub use atm::{
     AtmParameters, AtmPath, CellsTo, DataFrom, DriverPart, LossPolicy, VMTP_HEADER_BYTES,
 };
 pub use builtin::{builtin, builtin_by_id};
+pub use cache::{CacheParameters, InterfaceDesign, MessageTask};
 pub use case::{Case, word};
 pub use error::{Error, Result};
 pub use faults::Faults;
@@ -423,7 +425,7 @@ impl Experiment {
         if self.record.is_empty() {
             return Err("expected something to record".to_owned());
         }
-        if self.workload.is_atm() && self.record != [Keep::Measures] {
+        if self.workload.has_measures_alone() && self.record != [Keep::Measures] {
             return Err(format!("`{}` gives `measures` and nothing else", self.workload.name()));
         }
         let of_vmtp = [Keep::Time, Keep::Throughput, Keep::Measures];

@@ -27,6 +27,7 @@ pub(super) fn check(parameters: &Parameters, workload: Workload) -> Result<(), S
         | Workload::AtmEcho
         | Workload::AtmLoss
         | Workload::BusAccess
+        | Workload::CacheInterface
         | Workload::VmtpCalls => Vec::new(),
     };
     for (name, value, max) in needed {

@@ -24,6 +24,8 @@ pub enum Workload {
     AtmLoss,
     /// `accesses` words written to a card one by one, with `work_cycles` after each.
     BusAccess,
+    /// `messages` messages from a network interface to a program, or to the network again, past a second-level cache.
+    CacheInterface,
     /// Other people's programs, as the table `program` of the file has them; on a kernel alone.
     Program,
     /// `clients` processes that make VMTP transactions one after the other for `run_ms`, on an
@@ -44,13 +46,19 @@ impl Workload {
             Self::AtmEcho => "atm-echo",
             Self::AtmLoss => "atm-loss",
             Self::BusAccess => "bus-access",
+            Self::CacheInterface => "cache-interface",
             Self::VmtpCalls => "vmtp-calls",
         }
     }
 
     /// Whether its hosts have a protocol stack, which has a personality.
     pub fn has_stack(self) -> bool {
-        !self.is_atm() && self != Self::VmtpCalls
+        !self.has_measures_alone() && self != Self::VmtpCalls
+    }
+
+    /// Whether it runs on a machine without programs of its own, and gives numbers and no traces.
+    pub(super) fn has_measures_alone(self) -> bool {
+        self.is_atm() || self == Self::CacheInterface
     }
 
     /// Whether it runs the ATM driver or its bus alone, on [`AtmParameters`](super::AtmParameters).

@@ -19,6 +19,7 @@
 mod atm_pair;
 pub mod bundle;
 pub mod capture;
+mod cache_interface;
 pub mod comparison;
 pub mod figure;
 mod link_faults;

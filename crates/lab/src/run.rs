@@ -11,6 +11,7 @@ use sockscope_experiment::result::{CaseResult, RunResult};
 use sockscope_experiment::{Case, Error, Experiment, Result, Workload};
 
 use crate::atm_pair;
+use crate::cache_interface;
 use crate::model;
 use crate::vmtp_pair;
 
@@ -122,9 +123,10 @@ fn run_jobs(
 impl Job<'_> {
     fn run(&self) -> Result<Measurement> {
         let Self { experiment, case, repetition } = *self;
-        let measured = match (&case.atm, &case.vmtp) {
-            (Some(atm), _) => atm_pair::run(experiment, atm, repetition),
-            (_, Some(vmtp)) => vmtp_pair::run(experiment, vmtp, repetition),
+        let measured = match (&case.atm, &case.vmtp, &case.cache) {
+            (Some(atm), ..) => atm_pair::run(experiment, atm, repetition),
+            (_, Some(vmtp), _) => vmtp_pair::run(experiment, vmtp, repetition),
+            (.., Some(cache)) => cache_interface::run(experiment, cache, repetition),
             _ => model::run(experiment, case, repetition),
         };
         measured.map_err(|problem| experiment.failed(case, problem))

@@ -8,6 +8,7 @@
 //! Time is integer nanoseconds, chance depends on the scenario's seed alone, and nothing reads a
 //! clock or follows hash order: the same scenario and programs give the same records, byte by byte.
 
+pub mod cache;
 pub mod cpu;
 mod event;
 mod host;

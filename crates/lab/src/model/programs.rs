@@ -89,6 +89,7 @@ pub(super) fn programs(
         | Workload::AtmEcho
         | Workload::AtmLoss
         | Workload::BusAccess
+        | Workload::CacheInterface
         | Workload::VmtpCalls => {
             return Err(format!("`{}` has no processes", workload.name()));
         }

@@ -328,7 +328,7 @@ impl Work {
             Workload::AtmSend | Workload::AtmLoss | Workload::BusAccess => {
                 Self::Cells { workload: experiment.workload, earlier: None }
             }
-            workload @ Workload::AtmEcho => {
+            workload @ (Workload::AtmEcho | Workload::CacheInterface) => {
                 return Err(format!("only the model has the machines of `{}`", workload.name()));
             }
             _ => Self::Programs(Box::new(Programs::of(experiment, case)?)),
@@ -574,8 +574,8 @@ mod tests {
 
     #[test]
     fn every_experiment_has_programs_or_cells_here() {
-        // A gateway and a card on a bus are the model's alone.
-        let of_model = ["gw-1", "pc-1b"];
+        // A gateway, a card on a bus and a cache are the model's alone.
+        let of_model = ["gw-1", "pc-1b", "pc-8", "pc-8b", "pc-8c"];
         let all = builtin().unwrap().into_iter();
         let all = all.filter(|experiment| !of_model.contains(&experiment.id.as_str()));
         for experiment in all {
@@ -599,8 +599,13 @@ mod tests {
         };
         let said = refused("gw-1", &[]);
         assert!(said.contains("`gateway_kbit_per_s` has no counterpart here"), "{said}");
-        let said = refused("pc-1b", &[]);
-        assert!(said.contains("only the model has the machines of `atm-echo`"), "{said}");
+        for (id, workload) in [("pc-1b", "atm-echo"), ("pc-8", "cache-interface")] {
+            let said = refused(id, &[]);
+            assert!(
+                said.contains(&format!("only the model has the machines of `{workload}`")),
+                "{said}"
+            );
+        }
         let said = refused("lh-6", &["topology=gateway"]);
         assert!(said.contains("only the model has `topology = \"gateway\"`"), "{said}");
     }
