@@ -42,7 +42,7 @@ impl CacheShape {
 pub struct CacheLine {
     /// The address of its first octet.
     pub address: u64,
-    /// It was written to since it came from memory.
+    /// It was written to since it was read from memory.
     pub is_dirty: bool,
 }
 

@@ -6,7 +6,7 @@ use sockscope_sim::turbochannel::TurbochannelMachine;
 
 use super::super::loss::End;
 use super::super::send::FORMAT;
-use super::{Stages, Totals};
+use super::totals::{Stages, Totals};
 
 /// Data of a packet at most, as in VMTP over this driver.
 const PACKET_DATA_BYTES: usize = 1024;

@@ -5,15 +5,14 @@
 //! are of both ways together. They cover the time from the call to its end without gap or overlap.
 
 mod direct;
+mod totals;
 mod vendor;
-
-use std::ops::AddAssign;
 
 use sockscope_experiment::measurement::{Measure, Measurement};
 use sockscope_experiment::{AtmParameters, AtmPath};
 use sockscope_sim::turbochannel::TurbochannelMachine;
 
-use self::vendor::Layer;
+use self::totals::{Layer, Totals};
 
 /// Runs `parameters.calls` calls after one that fills the caches of routes.
 pub(super) fn run(
@@ -28,62 +27,6 @@ pub(super) fn run(
         _ => direct::run(machine, parameters, &data, calls)?,
     };
     Ok(Measurement { measures: measures(&totals, data.len(), calls), ..Measurement::default() })
-}
-
-/// Times of one call, in picoseconds, in the order of the path.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-struct Stages {
-    /// From the call until the driver has the packet, both ways.
-    kernel_out_ps: u64,
-    /// The driver writes cells.
-    driver_out_ps: u64,
-    /// From the last word of the driver until the last cell is at the other card.
-    fibre_ps: u64,
-    /// From there until the driver has read the cells.
-    driver_in_ps: u64,
-    /// From there until the program has the data.
-    kernel_in_ps: u64,
-}
-
-impl Stages {
-    fn sum_ps(&self) -> u64 {
-        self.kernel_out_ps
-            + self.driver_out_ps
-            + self.fibre_ps
-            + self.driver_in_ps
-            + self.kernel_in_ps
-    }
-}
-
-impl AddAssign for Stages {
-    fn add_assign(&mut self, other: Self) {
-        self.kernel_out_ps += other.kernel_out_ps;
-        self.driver_out_ps += other.driver_out_ps;
-        self.fibre_ps += other.fibre_ps;
-        self.driver_in_ps += other.driver_in_ps;
-        self.kernel_in_ps += other.kernel_in_ps;
-    }
-}
-
-/// Sums over all calls and both machines.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-struct Totals {
-    /// From the beginning of each call to its end.
-    elapsed_ps: u64,
-    stages: Stages,
-    /// CPU time of the two drivers.
-    driver_ps: u64,
-    /// CPU time of the two kernels by layer.
-    layers_ps: [u64; Layer::ALL.len()],
-    /// CPU time in which either machine was at work.
-    busy_ps: u64,
-    /// Octets of data that the kernels moved between program and kernel.
-    moved_by_kernel: u64,
-    /// Octets of data that the drivers moved between memory and card.
-    moved_by_driver: u64,
-    mbufs: u64,
-    cells: u64,
-    packets: u64,
 }
 
 fn measures(totals: &Totals, data_bytes: usize, calls: u64) -> Vec<Measure> {

@@ -28,7 +28,7 @@ use super::super::cells::{Loads, write_cell};
 use super::super::host::DecstationHost;
 use super::super::loss::drain;
 use super::super::send::CHANNEL;
-use super::{Stages, Totals};
+use super::totals::{Layer, Stages, Totals};
 use crate::vmtp_pair;
 
 /// Routed IP behind LLC and SNAP (RFC 1209, RFC 1042).
@@ -48,65 +48,6 @@ const FITTED_CYCLE_PS: u64 = 50_000;
 const BUFFER_BYTES: u32 = 16_384;
 
 const PORT: u16 = 7;
-
-/// A layer of the kernel.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Layer {
-    SystemCall,
-    Socket,
-    Copy,
-    Udp,
-    Checksum,
-    Ip,
-    Mbufs,
-    Interface,
-    Switch,
-}
-
-impl Layer {
-    pub const ALL: [Self; 9] = [
-        Self::SystemCall,
-        Self::Socket,
-        Self::Copy,
-        Self::Udp,
-        Self::Checksum,
-        Self::Ip,
-        Self::Mbufs,
-        Self::Interface,
-        Self::Switch,
-    ];
-
-    /// The name of its CPU time among the results.
-    pub fn measure(self) -> &'static str {
-        match self {
-            Self::SystemCall => "cpu_system_call_us",
-            Self::Socket => "cpu_socket_us",
-            Self::Copy => "cpu_copy_us",
-            Self::Udp => "cpu_udp_us",
-            Self::Checksum => "cpu_checksum_us",
-            Self::Ip => "cpu_ip_us",
-            Self::Mbufs => "cpu_mbufs_us",
-            Self::Interface => "cpu_interface_us",
-            Self::Switch => "cpu_switch_us",
-        }
-    }
-
-    /// The layer of a routine. Routines are listed in the order of the layers.
-    fn of(routine: Routine) -> Self {
-        use Routine::{Copyin, Copyout, InCksum, IpOutput, Looutput, MCopy, MCopydata, MGet};
-        use Routine::{Sosend, TcpCksum, TcpUsrreq, UdpCksum, Uiomove};
-        match routine {
-            Uiomove | Copyin | Copyout | MCopy | MCopydata => Self::Copy,
-            TcpCksum | UdpCksum | InCksum => Self::Checksum,
-            routine if routine < Sosend => Self::SystemCall,
-            routine if routine < TcpUsrreq => Self::Socket,
-            routine if routine < IpOutput => Self::Udp,
-            routine if routine < MGet => Self::Ip,
-            routine if routine < Looutput => Self::Mbufs,
-            _ => Self::Interface,
-        }
-    }
-}
 
 pub(super) fn run(
     machine: &TurbochannelMachine,
