@@ -27,6 +27,7 @@ mod priority;
 mod programs;
 mod recorder;
 mod rights;
+mod sample;
 mod spawn;
 
 pub use cgroup::Cgroup;
@@ -39,4 +40,5 @@ pub use priority::Priority;
 pub use programs::{HookReport, Statistics};
 pub use recorder::{Options, Recorder, Sink, Summary, monotonic_ns};
 pub use rights::{Right, missing as missing_right, rights};
+pub use sample::{Openings, Share, sample_hash};
 pub use spawn::{RunAs, spawn};

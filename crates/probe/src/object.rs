@@ -12,6 +12,7 @@ use crate::layout::skeleton::types;
 use crate::layout::{Counters, NO_LIST, plain};
 use crate::lists::Shape;
 use crate::pick::{Pick, SoLog};
+use crate::sample::Share;
 
 /// The way in which programs read kernel memory that no typed pointer leads to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -138,6 +139,14 @@ pub(crate) fn map<'o>(object: &'o Object, name: &str) -> Result<Map<'o>, Error> 
 /// The program of this name.
 pub(crate) fn program<'o>(object: &'o Object, name: &str) -> Option<ProgramMut<'o>> {
     object.progs_mut().find(|program| program.name() == name)
+}
+
+/// The connections to record from now on; probes that run at this moment may have the limit from before.
+pub(crate) fn set_share(object: &Object, share: Share) -> Result<(), Error> {
+    let map = object.maps().find(|map| is_section(map.name(), ".data.sample"));
+    let map = map.ok_or_else(|| Error::Load("no limit of the sample in the object".to_owned()))?;
+    let limit = share.limit().to_ne_bytes();
+    map.update(&0u32.to_ne_bytes(), &limit, MapFlags::ANY).map_err(|error| refused(&error))
 }
 
 /// The counters of all programs as they stand.

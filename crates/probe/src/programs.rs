@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod listeners;
 #[cfg(test)]
+mod sampled;
+#[cfg(test)]
 mod slots;
 #[cfg(test)]
 mod verified;
@@ -22,6 +24,7 @@ use crate::lists::{Lists, Shape};
 use crate::object::{self, one_line};
 use crate::pick::Pick;
 use crate::rights;
+use crate::sample::Share;
 
 /// Ages of connections count in units of 2 to the power of this, in nanoseconds (`bpf/state.h`).
 const TICK_SHIFT: u32 = 20;
@@ -196,6 +199,11 @@ impl Programs {
         object::counters(&self.object)
     }
 
+    /// Records this part of the connections that open from now on.
+    pub(crate) fn set_share(&self, share: Share) -> Result<(), Error> {
+        object::set_share(&self.object, share)
+    }
+
     /// One pass over all open files, joining connections that the pick chooses.
     pub(crate) fn join_existing(&mut self) -> Result<(), Error> {
         self.pass_over_files("existing")
@@ -258,6 +266,11 @@ impl Programs {
                 Some((program.name().to_string_lossy().into_owned(), (info.hits, info.run_ns)))
             })
             .collect()
+    }
+
+    /// Run time of all programs, also of those without a point.
+    pub(crate) fn run_ns(&self) -> u64 {
+        self.costs().values().map(|(_, run_ns)| run_ns).sum()
     }
 
     /// Hits so far for which the kernel did not run a program, as the same program was running on that CPU. A

@@ -27,6 +27,7 @@ use sockscope_record::{LossCounts, PointCost};
 use crate::error::Error;
 use crate::pick::Pick;
 use crate::programs::HookReport;
+use crate::sample::{Openings, Share};
 use kernel::KernelSource;
 use recording::Recording;
 
@@ -71,6 +72,25 @@ impl Recorder {
     /// without [`Options::statistics`]. It asks the kernel about each program.
     pub fn costs(&self) -> [PointCost; 8] {
         self.recording.costs()
+    }
+
+    /// Run time of all probes so far, also of those without a point; 0 without [`Options::statistics`].
+    pub fn run_ns(&self) -> u64 {
+        self.recording.run_ns()
+    }
+
+    /// Records this part of the connections that open from now on. Those that are recorded stay recorded, and those
+    /// that were left out stay left out.
+    ///
+    /// # Errors
+    /// When the kernel refuses it.
+    pub fn set_share(&mut self, share: Share) -> Result<(), Error> {
+        self.recording.set_share(share)
+    }
+
+    /// Connections recorded so far, and those that sampling left out.
+    pub fn openings(&self) -> Openings {
+        self.recording.openings()
     }
 
     /// Waits a little, then takes the probes' new records. To be called in a loop.

@@ -47,13 +47,21 @@ struct key {
 	__u8 ambiguous; /* AMBIGUOUS or PASSES, see find_among() */
 };
 
+/* Of a little-endian word. */
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+#define LITTLE32(word) (word)
+#else
+#define LITTLE32(word) __builtin_bswap32(word)
+#endif
+
+/* The same on hosts of both byte orders, in memory: see sample.h. */
 static __always_inline __u32 fold6(const __u32 a[4])
 {
-	__u32 h = a[0] * 0x9e3779b1U;
+	__u32 h = LITTLE32(a[0]) * 0x9e3779b1U;
 
-	h = (h ^ a[1]) * 0x85ebca6bU;
-	h = (h ^ a[2]) * 0xc2b2ae35U;
-	return h ^ (h >> 15) ^ a[3];
+	h = (h ^ LITTLE32(a[1])) * 0x85ebca6bU;
+	h = (h ^ LITTLE32(a[2])) * 0xc2b2ae35U;
+	return LITTLE32(h ^ (h >> 15)) ^ a[3];
 }
 
 static __always_inline bool is_loopback4(__u32 addr)

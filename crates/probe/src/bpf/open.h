@@ -66,6 +66,7 @@ struct opening {
 	__u8 source_is_client;
 	__u8 of_others;
 	__u8 is_open; /* another CPU opened it meanwhile */
+	__u8 is_joined; /* each end may have its initial sequence number with an error of one */
 };
 
 /* Takes a slot for the tuple. Of connections that other users asked for only so many have slots at once. */
@@ -106,9 +107,13 @@ static __always_inline struct flow_slot *take_new_slot(const struct key *k, stru
 __noinline int open_number(struct key *k, struct opening *o)
 {
 	const struct flow_slot *slot;
-	__u32 home, found;
+	__u32 home, found, isn;
 
 	if (!k || !o)
+		return 0;
+	isn = o->is_joined ? 0 : o->isn;
+	/* Without the lock: each datagram of a pair that is left out asks. */
+	if (*(volatile __u64 *)&connections_left_out && was_left_out(k, isn))
 		return 0;
 	home = bucket_of(k);
 	if (!lock_home(home)) {
@@ -118,7 +123,7 @@ __noinline int open_number(struct key *k, struct opening *o)
 	found = find_slot(k);
 	if (found) {
 		o->is_open = 1;
-	} else {
+	} else if (!was_left_out(k, isn) && !leave_out(k, isn)) {
 		slot = take_new_slot(k, o);
 		found = slot ? index_of(slot) + 1 : 0;
 	}
@@ -313,7 +318,7 @@ static __always_inline void join_connection(const struct sock *sk, struct key *k
 	struct tcp_sock *tp = KERNEL_CAST(tcp_sock, sk);
 	struct flow_slot *slot = find(k, sk);
 	bool local_is_client = opened_by(tp, t);
-	struct opening o = { .source_is_client = local_is_client, .of_others = of_others };
+	struct opening o = { .source_is_client = local_is_client, .of_others = of_others, .is_joined = 1 };
 	struct event *e;
 	__u64 acked = FIELD(tp, bytes_acked);
 

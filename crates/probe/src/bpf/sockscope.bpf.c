@@ -26,6 +26,7 @@
 #include "hold.h"
 #include "pick.h"
 #include "options.h"
+#include "sample.h"
 #include "open.h"
 #include "send.h"
 #include "receive.h"

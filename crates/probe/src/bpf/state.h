@@ -131,11 +131,24 @@ __u32 refused[REFUSED_RECENTLY] SEC(".bss.flows");
 /* The TCP connections that had not opened and gave way last, by hash of their keys. */
 __u32 gave_way[REFUSED_RECENTLY] SEC(".bss.flows");
 
+/*
+ * The last connections that sampling left out, by hash: the mark in the upper half, and the time of the last packet
+ * in units of 2^30 ns. So each is counted once, and stays left out.
+ */
+#define LEFT_OUT_RECENTLY (1 << 16)
+/* As long as a recorded pair of datagram endpoints stays without a packet. */
+#define LEFT_OUT_IDLE 150
+__u64 left_out[LEFT_OUT_RECENTLY] SEC(".bss.flows");
+
+/* A connection is logged if its hash is below. The recorder may change it at any time: all are below 2^32. */
+__u64 sample_limit SEC(".data.sample") = 1ULL << 32;
+
 /* Counters and the connection number. */
 __u32 last_connection = 0;
 __u32 connections_opened = 0; /* moved once a connection's slot can be found */
 __u32 others_open = 0; /* slots with SLOT_OF_OTHERS */
 __u32 others_listening = 0; /* entries of `listeners` that are LISTENER_OF_OTHERS */
+__u64 connections_left_out = 0; /* by the limit of the hash: see leave_out() */
 __u64 connections_refused = 0; /* without a slot: see refuse() */
 __u64 openings_missed = 0; /* packets that would have opened a connection: see lock_home() */
 __u64 ambiguous = 0; /* packets that may be of several connections: see find_among() */

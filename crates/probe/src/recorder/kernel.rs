@@ -17,6 +17,7 @@ use crate::layout::RawRecord;
 use crate::lists::{KINDS, Lists, Shape};
 use crate::pick::Pick;
 use crate::programs::{Counters, HookReport, Programs, Statistics};
+use crate::sample::Share;
 
 /// Programs that are loaded and attached, and their output. Dropping it detaches every probe.
 pub(super) struct KernelSource {
@@ -28,6 +29,7 @@ pub(super) struct KernelSource {
     input_devices: InputDevices,
     statistics: Option<Statistics>,
     costs_before: BTreeMap<String, (u64, u64)>,
+    run_ns_before: u64,
 }
 
 /// Settings of a recording.
@@ -39,6 +41,8 @@ pub struct Options {
     pub statistics: bool,
     /// A command starts with the recording: its first datagram may take a while.
     pub starts_command: bool,
+    /// The part of the picked connections to record.
+    pub share: Share,
     /// Bytes of each CPU's list of records that wait for the recorder. They are rounded up to a power of
     /// two from 64 KiB to 256 MiB; 4 MiB without.
     pub buffer_bytes: Option<u64>,
@@ -48,6 +52,7 @@ impl KernelSource {
     /// Loads and attaches the probes; from its return on, everything picked is recorded.
     pub(super) fn start(pick: &Pick, options: Options) -> Result<Self, Error> {
         let mut programs = Programs::load(pick, Shape::of(options.buffer_bytes))?;
+        programs.set_share(options.share)?;
         let lists = programs.lists()?;
         let incoming: Rc<RefCell<Events>> = Rc::default();
         let (for_events, for_options) = (Rc::clone(&incoming), Rc::clone(&incoming));
@@ -57,6 +62,7 @@ impl KernelSource {
         )?;
         let statistics = options.statistics.then(Statistics::enable).flatten();
         let costs_before = programs.costs();
+        let run_ns_before = programs.run_ns();
         programs.attach(When::Control);
         if options.calls {
             programs.attach(When::Calls);
@@ -73,7 +79,16 @@ impl KernelSource {
         if pick.picks_any() {
             programs.join_existing()?;
         }
-        Ok(Self { programs, lists, ring, incoming, input_devices, statistics, costs_before })
+        Ok(Self {
+            programs,
+            lists,
+            ring,
+            incoming,
+            input_devices,
+            statistics,
+            costs_before,
+            run_ns_before,
+        })
     }
 
     #[cfg(feature = "bench")]
@@ -132,6 +147,10 @@ impl RawSource for KernelSource {
         self.programs.scheduler_offset_ns()
     }
 
+    fn set_share(&mut self, share: Share) -> Result<(), Error> {
+        self.programs.set_share(share)
+    }
+
     fn expire(&mut self, from: u32, slots: u32, idle_ns: u64) {
         self.programs.expire(from, slots, idle_ns);
     }
@@ -165,6 +184,10 @@ impl RawSource for KernelSource {
             Some(_) => costs_since(&self.costs_before, &self.programs.costs()),
             None => [PointCost::default(); 8],
         }
+    }
+
+    fn run_ns(&self) -> u64 {
+        self.programs.run_ns().saturating_sub(self.run_ns_before)
     }
 }
 

@@ -17,6 +17,7 @@ use crate::error::Error;
 use crate::hooks::When;
 use crate::layout::RawRecord;
 use crate::programs::HookReport;
+use crate::sample::{Openings, Share};
 
 /// Between two looks at the lists, at most and at least.
 const PAUSE_MAX: Duration = Duration::from_millis(10);
@@ -99,6 +100,18 @@ impl<S: RawSource> Recording<S> {
 
     pub(super) fn costs(&self) -> [PointCost; 8] {
         self.source.costs()
+    }
+
+    pub(super) fn run_ns(&self) -> u64 {
+        self.source.run_ns()
+    }
+
+    pub(super) fn set_share(&mut self, share: Share) -> Result<(), Error> {
+        self.source.set_share(share)
+    }
+
+    pub(super) fn openings(&self) -> Openings {
+        self.meter.counters().openings()
     }
 
     pub(super) fn step(&mut self, sink: &mut impl Sink) -> Result<(), Error> {
@@ -280,6 +293,7 @@ impl<S: RawSource> Recording<S> {
             records: self.records,
             hits: self.raw_records,
             missed: self.meter.totals().missed,
+            openings: self.meter.counters().openings(),
             costs: self.source.costs(),
             hooks,
             list_records: shape.records,

@@ -13,6 +13,7 @@ use crate::hooks::When;
 use crate::layout::{RawEvent, RawOption, RawRecord};
 use crate::lists::{KINDS, Shape};
 use crate::programs::{Counters, HookReport};
+use crate::sample::Share;
 
 /// Probes, their lists of records, their rings of events, their counters, and the clock of the records.
 ///
@@ -61,6 +62,9 @@ pub(super) trait RawSource {
     /// from `from` on.
     fn expire(&mut self, from: u32, slots: u32, idle_ns: u64);
 
+    /// Records this part of the connections that open from now on.
+    fn set_share(&mut self, share: Share) -> Result<(), Error>;
+
     /// Attaches the programs of a class.
     fn attach(&mut self, when: When);
 
@@ -81,6 +85,9 @@ pub(super) trait RawSource {
 
     /// Run time of the probes of each point since the start.
     fn costs(&self) -> [PointCost; 8];
+
+    /// Run time of all programs since the start; 0 while the kernel does not measure it.
+    fn run_ns(&self) -> u64;
 }
 
 /// Events and options that the rings held, each in order of time.

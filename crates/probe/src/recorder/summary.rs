@@ -4,6 +4,7 @@ use sockscope_record::{LossCounts, PointCost, counted};
 
 use super::loss_meter::Totals;
 use crate::programs::{Counters, HookReport};
+use crate::sample::Openings;
 
 /// A list is suggested this many times as long, up to what is accepted.
 const LONGER: u64 = 16;
@@ -18,6 +19,8 @@ pub struct Summary {
     pub hits: u64,
     /// Records missed.
     pub missed: LossCounts,
+    /// Connections that were recorded, and those that sampling left out.
+    pub openings: Openings,
     /// Run time of the probes of each point; its hits count logged and other traffic.
     pub costs: [PointCost; 8],
     /// The table of hooks as used.

@@ -18,6 +18,7 @@ use crate::hooks::When;
 use crate::layout::RawRecord;
 use crate::lists::{KINDS, Shape};
 use crate::programs::{Counters, HookReport};
+use crate::sample::Share;
 
 /// The next event, on the whole machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -150,6 +151,11 @@ impl SimulatedSource {
 }
 
 impl RawSource for SimulatedSource {
+    /// It records every connection.
+    fn set_share(&mut self, _: Share) -> Result<(), Error> {
+        Ok(())
+    }
+
     fn now_ns(&mut self) -> u64 {
         self.after(10, 40, |world| {
             let now_ns = world.probes.tick();
@@ -255,5 +261,9 @@ impl RawSource for SimulatedSource {
 
     fn costs(&self) -> [PointCost; 8] {
         [PointCost::default(); 8]
+    }
+
+    fn run_ns(&self) -> u64 {
+        0
     }
 }

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Which part of the picked connections is logged: those whose hash is below a limit. The hash depends on the
+ * protocol and both endpoints alone, so that all hosts and both directions agree (docs/reference/sampling.md).
+ * `sample.rs` has the same function.
+ */
+#ifndef SOCKSCOPE_SAMPLE_H
+#define SOCKSCOPE_SAMPLE_H
+
+/* The 64-bit finalizer of SplitMix64 (Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators, 2014). */
+static __always_inline __u64 mix(__u64 x)
+{
+	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9ULL;
+	x = (x ^ x >> 27) * 0x94d049bb133111ebULL;
+	return x ^ x >> 31;
+}
+
+/* The namespace of a loopback connection is no part of it: its number differs from host to host. */
+static __always_inline __u32 sample_hash(const struct key *k)
+{
+	__u64 one = (__u64)LITTLE32((__u32)(k->key1 >> 32)) << 16 | (k->key1 >> 16 & 0xffff);
+	__u64 other = (__u64)LITTLE32((__u32)(k->key2 >> 32)) << 16 | (k->key1 & 0xffff);
+	__u64 low = one < other ? one : other;
+	__u64 high = one < other ? other : one;
+
+	return mix(mix((k->key2 >> 24 & 0xff) << 48 | low) ^ high) >> 32;
+}
+
+/* Units of 2^30 ns. */
+static __always_inline __u32 coarse_now(void)
+{
+	return bpf_ktime_get_ns() >> 30;
+}
+
+struct left_out_place {
+	__u64 *place;
+	__u32 mark;
+};
+
+/*
+ * The place where the decision on the connection is kept, and the connection's mark there. TCP's initial
+ * sequence number distinguishes it from a later one with the same endpoints.
+ */
+static __always_inline struct left_out_place left_out_place(const struct key *k, __u32 isn)
+{
+	__u64 h = mix(mix(k->key2 ^ (__u64)isn << 32) ^ k->key1);
+
+	return (struct left_out_place){
+		.place = &left_out[h >> 48 & (LEFT_OUT_RECENTLY - 1)],
+		.mark = (__u32)h | 1,
+	};
+}
+
+/*
+ * Whether the connection was left out before. A limit that rises later does not change that, or a part of the
+ * connection would be recorded. A pair of datagram endpoints is another connection after a time without a packet.
+ */
+static __always_inline bool was_left_out(const struct key *k, __u32 isn)
+{
+	struct left_out_place at = left_out_place(k, isn);
+	__u64 entry = *(volatile __u64 *)at.place;
+	__u32 now;
+
+	if (entry >> 32 != at.mark)
+		return false;
+	if ((__u32)k->key2 >> 24 == IPPROTO_TCP)
+		return true;
+	now = coarse_now();
+	if (now - (__u32)entry > LEFT_OUT_IDLE)
+		return false;
+	if ((__u32)entry != now)
+		__sync_val_compare_and_swap(at.place, entry, (__u64)at.mark << 32 | now);
+	return true;
+}
+
+/* Decides on a connection that was not left out before, under the lock of its bucket. */
+static __always_inline bool leave_out(const struct key *k, __u32 isn)
+{
+	struct left_out_place at;
+
+	if (sample_hash(k) < *(volatile __u64 *)&sample_limit)
+		return false;
+	at = left_out_place(k, isn);
+	*(volatile __u64 *)at.place = (__u64)at.mark << 32 | coarse_now();
+	__sync_fetch_and_add(&connections_left_out, 1);
+	return true;
+}
+
+#endif
