@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use sockscope_analysis::FindingId;
-use sockscope_probe::{Fix, Force, RunAs, Sides};
+use sockscope_probe::{Fix, Force, RunAs, Share, Sides};
 use sockscope_program::failure::Failure;
 use sockscope_program::filter_args::{FilterArgs, finding, flow};
 use sockscope_program::pick::{PickArgs, Ports, address, ports, process};
@@ -86,6 +86,9 @@ pub struct HowArgs {
     /// Measure the probes' own run time (costs some 40 ns a hit itself)
     #[arg(long)]
     pub cost: bool,
+    /// Record such a part of the connections, each whole, chosen by a stable hash: other hosts keep the same ones
+    #[arg(long, value_name = "PERCENT", value_parser = sample)]
+    pub sample: Option<Share>,
     /// Memory for each CPU's records until the recorder takes them, 64K to 256M, rounded up to a power
     /// of two (suffix K, M or G; 4M without): a longer one misses less where the recorder has to wait
     #[arg(long, value_name = "SIZE", value_parser = buffer)]
@@ -534,6 +537,15 @@ fn size(text: &str) -> Result<u64, String> {
     number.checked_mul(1 << shift).ok_or_else(wrong)
 }
 
+/// A part of the connections, as 10%.
+fn sample(text: &str) -> Result<Share, String> {
+    let percent = text.strip_suffix('%').unwrap_or(text).parse::<f64>().unwrap_or_default();
+    if percent > 0.0 && percent <= 100.0 {
+        return Ok(Share::of(percent / 100.0));
+    }
+    Err(format!("{text} is no part of all: give percent, more than 0 and at most 100, as 10%"))
+}
+
 fn buffer(text: &str) -> Result<u64, String> {
     match size(text)? {
         bytes @ 0x1_0000..=0x1000_0000 => Ok(bytes),
@@ -577,6 +589,20 @@ mod tests {
     }
     use clap::CommandFactory;
     use sockscope_report::Filter;
+
+    #[test]
+    fn a_sample_is_a_part_of_all_connections() {
+        for text in ["25%", "25"] {
+            assert_eq!(sample(text), Ok(Share::of(0.25)));
+        }
+        assert_eq!(sample("100%"), Ok(Share::ALL));
+        for wrong in ["", "%", "0", "-1%", "100.1", "1 %", "NaN", "all"] {
+            assert!(
+                sample(wrong).is_err_and(|error| error.contains("is no part of all")),
+                "{wrong}"
+            );
+        }
+    }
 
     #[test]
     fn the_command_line_is_consistent() {

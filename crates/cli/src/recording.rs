@@ -369,6 +369,7 @@ impl Job<'_> {
             calls: self.how.calls,
             statistics: self.how.cost,
             starts_command: !self.command.is_empty(),
+            share: self.how.sample.unwrap_or_default(),
             buffer_bytes: self.how.buffer,
         };
         // Before the priority, which is the recorder's alone.

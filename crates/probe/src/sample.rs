@@ -63,6 +63,31 @@ pub struct Openings {
     pub left_out: u64,
 }
 
+impl Openings {
+    /// Those since an earlier count.
+    pub fn since(self, before: Self) -> Self {
+        Self {
+            recorded: self.recorded.saturating_sub(before.recorded),
+            left_out: self.left_out.saturating_sub(before.left_out),
+        }
+    }
+
+    /// A sentence for the readers of the recording, where it lacks connections.
+    pub fn note(self) -> Option<String> {
+        let Self { recorded, left_out } = self;
+        let percent = recorded as f64 / (recorded + left_out) as f64 * 100.0;
+        let others = match left_out {
+            0 => return None,
+            1 => "1 other was".to_owned(),
+            more => format!("{more} others were"),
+        };
+        Some(format!(
+            "recorded {percent:.1} % of the connections ({recorded}) by a stable hash; {others} left out: all \
+             totals are of the recorded ones"
+        ))
+    }
+}
+
 impl Counters {
     pub(crate) fn openings(&self) -> Openings {
         let recorded = u64::from(self.connections_opened);
@@ -138,6 +163,22 @@ mod tests {
         assert_eq!((Share::of(7.0), Share::below(u64::MAX)), (Share::ALL, Share::ALL));
         assert_eq!((Share::of(-1.0), Share::of(f64::NAN)), (Share::below(0), Share::below(0)));
         assert!(Share::ALL.has(u32::MAX) && !Share::of(0.0).has(0));
+    }
+
+    #[test]
+    fn a_recording_without_some_connections_has_a_note() {
+        let openings = |recorded, left_out| Openings { recorded, left_out };
+        let note = openings(1_210, 8_825).since(openings(10, 25)).note();
+        assert_eq!(
+            note.as_deref(),
+            Some(
+                "recorded 12.0 % of the connections (1200) by a stable hash; 8800 others were left out: all \
+                 totals are of the recorded ones"
+            )
+        );
+        assert_eq!(openings(9, 5).since(openings(0, 5)).note(), None);
+        let one = openings(0, 1).note().unwrap();
+        assert!(one.starts_with("recorded 0.0 %") && one.contains("1 other was left out"), "{one}");
     }
 
     #[test]

@@ -289,6 +289,7 @@ impl<S: RawSource> Recording<S> {
         let mut notes = self.notes;
         notes.extend(self.meter.unreadable().map(str::to_owned));
         notes.extend(missed.notes(advice.as_deref()));
+        notes.extend(self.meter.counters().openings().note());
         Summary {
             records: self.records,
             hits: self.raw_records,
