@@ -1,12 +1,14 @@
 //! A recorder in a thread of its own: the use of its records never delays it.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use sockscope_probe::{Error, HookReport, Options, Pick, Priority, Recorder, Sink};
+use sockscope_probe::{
+    Error, HookReport, Openings, Options, Pick, Priority, Recorder, Share, Sink,
+};
 use sockscope_record::{Connection, LossCounts, PointCost, Record};
 
 use crate::failure::Failure;
@@ -33,6 +35,11 @@ pub struct Recording {
     messages: Receiver<Message>,
     missed: Arc<Mutex<LossCounts>>,
     costs: Arc<Mutex<[PointCost; 8]>>,
+    /// Run time of all probes.
+    run_ns: Arc<AtomicU64>,
+    openings: Arc<Mutex<Openings>>,
+    /// The limit of the share that is wanted.
+    share: Arc<AtomicU64>,
     hooks: Vec<HookReport>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<Result<(), Error>>>,
@@ -80,6 +87,11 @@ impl Recording {
         let (started, is_started) = sync_channel(1);
         let missed = Arc::new(Mutex::new(LossCounts::default()));
         let costs = Arc::new(Mutex::new([PointCost::default(); 8]));
+        let run_ns = Arc::new(AtomicU64::new(0));
+        let openings = Arc::new(Mutex::new(Openings::default()));
+        let share = Arc::new(AtomicU64::new(options.share.limit()));
+        let (ran_ns, opened, wanted) =
+            (Arc::clone(&run_ns), Arc::clone(&openings), Arc::clone(&share));
         let stop = Arc::new(AtomicBool::new(false));
         let (counted, stopped) = (Arc::clone(&missed), Arc::clone(&stop));
         let measured = options.statistics.then(|| Arc::clone(&costs));
@@ -97,21 +109,29 @@ impl Recording {
             attached();
             let _ = started.send(Ok(recorder.hooks()));
             let mut costs_at = Instant::now();
+            let mut share = options.share;
             while !stopped.load(Ordering::Relaxed) {
+                let now = Share::below(wanted.load(Ordering::Relaxed));
+                if now != std::mem::replace(&mut share, now) {
+                    recorder.set_share(share)?;
+                }
                 recorder.step(&mut sink)?;
+                *opened.lock().unwrap_or_else(PoisonError::into_inner) = recorder.openings();
                 *counted.lock().unwrap_or_else(PoisonError::into_inner) = recorder.missed();
                 if let Some(measured) = &measured
                     && costs_at.elapsed() >= COSTS_EVERY
                 {
                     costs_at = Instant::now();
                     *measured.lock().unwrap_or_else(PoisonError::into_inner) = recorder.costs();
+                    ran_ns.store(recorder.run_ns(), Ordering::Relaxed);
                 }
             }
             recorder.finish(&mut sink, DRAIN_DEADLINE).map(drop)
         })?;
         match is_started.recv() {
             Ok(Ok(hooks)) => {
-                Ok(Self { messages, missed, costs, hooks, stop, thread: Some(thread) })
+                let thread = Some(thread);
+                Ok(Self { messages, missed, costs, run_ns, openings, share, hooks, stop, thread })
             }
             Ok(Err(error)) => Err(error.into()),
             Err(_) => Err(Failure::new("the recorder ended before it began")),
@@ -155,6 +175,21 @@ impl Recording {
     /// [`Options::statistics`].
     pub fn costs(&self) -> [PointCost; 8] {
         *self.costs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Run time of all probes since the start, as old as the costs.
+    pub fn run_ns(&self) -> u64 {
+        self.run_ns.load(Ordering::Relaxed)
+    }
+
+    /// Connections that are recorded since the start, and those that sampling left out.
+    pub fn openings(&self) -> Openings {
+        *self.openings.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has this part of the connections recorded that open a moment later.
+    pub fn set_share(&self, share: Share) {
+        self.share.store(share.limit(), Ordering::Relaxed);
     }
 
     /// The hooks with their state at the start.

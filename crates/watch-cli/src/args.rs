@@ -83,6 +83,10 @@ pub struct Watch {
     /// Record calls too: their sizes, and the time that programs spent between them
     #[arg(long)]
     pub calls: bool,
+    /// Cost of probes and recorder at most, in percent of a CPU. Above it only a part of the connections is recorded, each
+    /// whole
+    #[arg(long, value_name = "PERCENT", value_parser = percent)]
+    pub budget: Option<f64>,
     /// Measure the probes' own run time, for /metrics (costs some 40 ns a hit itself)
     #[arg(long)]
     pub cost: bool,
@@ -100,6 +104,15 @@ pub type Words = Vec<String>;
 fn words(text: &str) -> Result<Words, String> {
     let words = shlex::split(text).filter(|words| !words.is_empty());
     words.ok_or_else(|| "give a program with its arguments, quoted as in a shell".to_owned())
+}
+
+/// A part of a CPU, as 3%.
+fn percent(text: &str) -> Result<f64, String> {
+    let number = text.strip_suffix('%').unwrap_or(text).parse::<f64>();
+    let number = number.ok().filter(|percent| (0.01..=10_000.0).contains(percent));
+    number.map(|percent| percent / 100.0).ok_or_else(|| {
+        format!("{text} is no part of a CPU: give percent from 0.01 on, as 3% (100% is one CPU)")
+    })
 }
 
 /// A size, as 512M.
@@ -129,6 +142,17 @@ mod tests {
     #[test]
     fn the_command_line_is_well_formed() {
         Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn a_budget_is_a_part_of_a_cpu() {
+        assert_eq!(
+            (percent("3%"), percent("0.5"), percent("150%")),
+            (Ok(0.03), Ok(0.005), Ok(1.5))
+        );
+        for wrong in ["", "%", "0", "-3%", "3 %", "NaN", "inf", "0.001"] {
+            assert!(percent(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

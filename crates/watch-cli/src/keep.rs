@@ -7,12 +7,18 @@ use sockscope_program::failure::Failure;
 use sockscope_record::{Connection, ConnectionId};
 use sockscope_trace::{Bundle, BundleWriter, Meta};
 
-/// Makes a bundle in `into` of the segments, in their order, with the reason as a note. Gives the number of records;
-/// `None` where the segments have none.
+/// Makes a bundle in `into` of the segments, in their order, with the reason as a note, and the one on connections that
+/// were left out. Gives the number of records; `None` where the segments have none.
 ///
 /// A segment that cannot be read is named in a note.
-pub fn keep(segments: &[PathBuf], into: &Path, reason: &str) -> Result<Option<u64>, Failure> {
+pub fn keep(
+    segments: &[PathBuf],
+    into: &Path,
+    reason: &str,
+    sampled: Option<String>,
+) -> Result<Option<u64>, Failure> {
     let mut notes = vec![format!("kept by sockscope watch: {reason}")];
+    notes.extend(sampled);
     let mut bundles = Vec::new();
     for segment in segments {
         match Bundle::open(segment) {

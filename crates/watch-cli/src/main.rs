@@ -14,6 +14,7 @@ mod collector;
 mod findings;
 mod keep;
 mod otlp;
+mod sampling;
 mod sandbox;
 mod segments;
 mod serve;

@@ -26,6 +26,7 @@ use crate::args;
 use crate::collector::Collector;
 use crate::findings::Lines;
 use crate::keep;
+use crate::sampling::{Sampling, Spent};
 use crate::sandbox::{Sandbox, restrict};
 use crate::segments::{Held, Segments, prepare};
 use crate::serve::{Server, Shared};
@@ -40,6 +41,22 @@ const USUAL: Condition = Condition {
     more_than: Duration::from_secs(1),
     within: Duration::from_secs(10),
 };
+
+/// Of each segment: what a kill leaves has no count.
+const MAY_BE_SAMPLED: &str =
+    "recorded with --budget: a part of the connections may be left out, by a stable hash";
+
+/// Whether the kernel measures the run time of the probes.
+fn measures_cost(arguments: &args::Watch) -> bool {
+    arguments.cost || arguments.budget.is_some()
+}
+
+/// CPU time of all threads of this process since its start.
+fn process_ns() -> u64 {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    let number = |part: i64| u64::try_from(part).unwrap_or_default();
+    number(time.tv_sec) * 1_000_000_000 + number(time.tv_nsec)
+}
 
 /// Records until it is ended, and keeps what the conditions ask for.
 pub fn watch(arguments: &args::Watch) -> Result<(), Failure> {
@@ -84,6 +101,7 @@ struct Watch<'a> {
     records: u64,
     recent: Recent,
     quota: Quota,
+    sampling: Option<Sampling>,
     kept: u64,
     lines: Option<Lines>,
     collector: Option<Collector>,
@@ -93,6 +111,8 @@ struct Watch<'a> {
     asked: Arc<AtomicBool>,
     due: Option<Due>,
     making: Vec<Making>,
+    /// A trace was being made since the last refresh.
+    made: bool,
     started: Vec<Child>,
 }
 
@@ -155,8 +175,11 @@ impl<'a> Watch<'a> {
         }
         let earlier = prepare(&folder.join("segments"))?;
         let lines = arguments.findings.as_deref().map(Lines::open).transpose()?;
-        let options =
-            Options { calls: arguments.calls, statistics: arguments.cost, ..Options::default() };
+        let options = Options {
+            calls: arguments.calls,
+            statistics: measures_cost(arguments),
+            ..Options::default()
+        };
         let recording = start_in_sandbox(arguments, pick, options)?;
         // Their threads have the limits of this one.
         let shared = Arc::new(Shared::default());
@@ -174,6 +197,7 @@ impl<'a> Watch<'a> {
             sysctls: machine::sysctls(),
             interfaces: machine::interfaces(),
             drop_reasons: sockscope_probe::drop_reasons().into_iter().collect(),
+            notes: arguments.budget.map(|_| MAY_BE_SAMPLED.to_owned()).into_iter().collect(),
             ..Meta::default()
         };
         let facts = TraceFacts {
@@ -199,6 +223,9 @@ impl<'a> Watch<'a> {
             recent: Recent::new(longest),
             conditions: conditions.into_iter().map(Watched::new).collect(),
             quota: Quota::new(arguments.per_hour),
+            sampling: arguments.budget.map(|limit| {
+                Sampling::new(limit, arguments.before.saturating_add(arguments.after))
+            }),
             kept: 0,
             lines,
             collector,
@@ -207,6 +234,7 @@ impl<'a> Watch<'a> {
             asked,
             due: None,
             making: Vec::new(),
+            made: false,
             started: Vec::new(),
         };
         watch.keep_earlier(&earlier)?;
@@ -234,7 +262,7 @@ impl<'a> Watch<'a> {
         }
         let folder = self.folder_of_bundle("before");
         let reason = "the recorder before this one was killed";
-        match keep::keep(earlier, &folder, reason) {
+        match keep::keep(earlier, &folder, reason, None) {
             Ok(Some(records)) => {
                 stderr!(
                     "sockscope: {reason}: its {} are in {}",
@@ -330,12 +358,14 @@ impl<'a> Watch<'a> {
         for (store, losses) in stores {
             metrics.add_flows(store, &losses, &self.facts.drop_reasons, since_ns..=until_ns);
         }
-        let cpu = clock_gettime(ClockId::ProcessCPUTime);
+        let openings = self.recording.openings();
         let (_, removed_early) = self.segments.given_up();
         metrics.recorder(&Counted {
             missed: self.recording.missed(),
-            costs: self.arguments.cost.then(|| self.recording.costs()),
-            cpu_s: cpu.tv_sec as f64 + cpu.tv_nsec as f64 * 1e-9,
+            costs: measures_cost(self.arguments).then(|| self.recording.costs()),
+            cpu_s: process_ns() as f64 * 1e-9,
+            share: self.sampling.as_ref().map_or(1.0, Sampling::share),
+            left_out: openings.left_out,
             segment_bytes: self.segments.bytes(),
             kept: self.kept,
             refused: self.quota.refused(),
@@ -346,6 +376,7 @@ impl<'a> Watch<'a> {
             collector.send_metrics_after(self.arguments.otlp_interval, &metrics);
         }
         drop(metrics);
+        self.keep_budget(now_ns);
         let mut reason = None;
         for watched in &mut self.conditions {
             if let Some(worst) = watched.begins(&self.recent, now_ns) {
@@ -356,6 +387,18 @@ impl<'a> Watch<'a> {
         }
         if let Some(reason) = reason {
             self.ask(now_ns, reason);
+        }
+    }
+
+    /// Has fewer connections recorded where they cost too much.
+    fn keep_budget(&mut self, now_ns: u64) {
+        let Some(sampling) = &mut self.sampling else { return };
+        let makes_trace = std::mem::replace(&mut self.made, !self.making.is_empty());
+        let probes_ns = self.recording.run_ns();
+        let spent = Spent { at_ns: now_ns, probes_ns, process_ns: process_ns() };
+        if let Some((share, words)) = sampling.look(spent, self.recording.openings(), makes_trace) {
+            self.recording.set_share(share);
+            stderr!("sockscope: {words}");
         }
     }
 
@@ -380,9 +423,13 @@ impl<'a> Watch<'a> {
         let held = self.segments.hold(due.from_ns, now_ns);
         let folder = self.folder_of_bundle("kept");
         let (folders, into, reason) = (held.folders.clone(), folder.clone(), due.reason.clone());
+        let sampled = self.sampling.as_ref().and_then(|it| it.note(due.from_ns, now_ns));
         let thread = std::thread::Builder::new().name("keep".to_owned());
-        match thread.spawn(move || keep::keep(&folders, &into, &reason)) {
-            Ok(thread) => self.making.push(Making { held, folder, reason: due.reason, thread }),
+        match thread.spawn(move || keep::keep(&folders, &into, &reason, sampled)) {
+            Ok(thread) => {
+                self.made = true;
+                self.making.push(Making { held, folder, reason: due.reason, thread });
+            }
             Err(error) => {
                 stderr!("sockscope: a trace is not kept, as there is no thread: {error}");
                 self.segments.release(&held);
@@ -444,6 +491,10 @@ impl<'a> Watch<'a> {
         let (not_written, removed_early) = self.segments.given_up();
         let missed = self.recording.missed().total();
         stderr!("sockscope: {} kept, {missed} records missed", counted(self.kept, "trace"));
+        let openings = self.recording.openings();
+        if let Some(summary) = self.sampling.as_ref().and_then(|it| it.summary(openings)) {
+            stderr!("sockscope: {summary}");
+        }
         if not_written > 0 || removed_early > 0 {
             stderr!(
                 "sockscope: the disk had no room for {}; {} made room before the time of --keep",

@@ -45,6 +45,10 @@ pub struct Counted {
     pub costs: Option<[PointCost; 8]>,
     /// CPU time of this process since the start, seconds.
     pub cpu_s: f64,
+    /// The part of new connections that is recorded now.
+    pub share: f64,
+    /// Connections that sampling left out since the start.
+    pub left_out: u64,
     /// Bytes of the segments on the disk.
     pub segment_bytes: u64,
     /// Bundles that were kept.
@@ -74,6 +78,8 @@ pub struct Metrics {
     run_time: Family<OfPoint, Seconds>,
     records: Counter,
     connections: Family<OfSample, Gauge>,
+    left_out: Counter,
+    share: Gauge<f64, AtomicU64>,
     overflow: Counter,
     cpu: Seconds,
     segment_bytes: Gauge,
@@ -110,6 +116,8 @@ impl Default for Metrics {
             run_time: Family::default(),
             records: Counter::default(),
             connections: Family::default(),
+            left_out: Counter::default(),
+            share: Gauge::default(),
             overflow: Counter::default(),
             cpu: Seconds::default(),
             segment_bytes: Gauge::default(),
@@ -178,8 +186,19 @@ impl Metrics {
         all.register("records", "Records that were analysed", self.records.clone());
         all.register(
             "connections",
-            "Connections with records in the last refresh, or with unread bytes",
+            "Connections with records in the last refresh, or with unread bytes; those left out since the refresh before",
             self.connections.clone(),
+        );
+        all.register(
+            "connections_left_out",
+            "Connections that sampling left out",
+            self.left_out.clone(),
+        );
+        all.register_with_unit(
+            "sample",
+            "The part of new connections that is recorded",
+            Unit::Other("ratio".to_owned()),
+            self.share.clone(),
         );
         all.register(
             "series_overflow",
@@ -355,6 +374,13 @@ impl Metrics {
             let seconds = self.run_time.get_or_create(&OfPoint { point: point.name() });
             seconds.inc_by((cost.run_ns as f64 * NS - seconds.get()).max(0.0));
         }
+        let left_out = counted.left_out.saturating_sub(self.left_out.get());
+        let not_sampled = OfSample { sampled: "false" };
+        self.connections
+            .get_or_create(&not_sampled)
+            .set(i64::try_from(left_out).unwrap_or(i64::MAX));
+        to(&self.left_out, counted.left_out);
+        self.share.set(counted.share);
         self.cpu.inc_by((counted.cpu_s - self.cpu.get()).max(0.0));
         self.segment_bytes.set(i64::try_from(counted.segment_bytes).unwrap_or(i64::MAX));
         to(&self.kept, counted.kept);
@@ -396,6 +422,22 @@ mod tests {
 
     use super::*;
     use crate::testing::{SECOND, analysis, connection};
+
+    #[test]
+    fn connections_that_sampling_left_out_are_counted_by_refresh_and_in_all() {
+        let metrics = Metrics::default();
+        for left_out in [7, 10] {
+            metrics.recorder(&Counted { left_out, share: 0.25, ..Counted::default() });
+        }
+        let text = metrics.text();
+        for line in [
+            "sockscope_connections{sampled=\"false\"} 3",
+            "sockscope_connections_left_out_total 10",
+            "sockscope_sample_ratio 0.25",
+        ] {
+            assert!(text.lines().any(|it| it == line), "{line} is not in\n{text}");
+        }
+    }
 
     #[test]
     fn ledgers_add_up_by_place() {

@@ -101,6 +101,7 @@ fn name_and_unit(family: &Family<'_>) -> (String, &'static str) {
     let (name, unit) = match family.unit {
         "seconds" => (without("seconds"), "s"),
         "bytes" => (without("bytes"), "By"),
+        "ratio" => (without("ratio"), "1"),
         _ => (name, "1"),
     };
     (format!("sockscope.{name}"), unit)
