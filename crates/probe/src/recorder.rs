@@ -74,8 +74,9 @@ impl Recorder {
         self.recording.costs()
     }
 
-    /// Run time of all probes so far, also of those without a point; 0 without [`Options::statistics`].
-    pub fn run_ns(&self) -> u64 {
+    /// Run time of all probes so far, also of those without a point. `None` without [`Options::statistics`], and where
+    /// the kernel refuses to measure it.
+    pub fn run_ns(&self) -> Option<u64> {
         self.recording.run_ns()
     }
 

@@ -36,7 +36,7 @@ pub struct Recording {
     missed: Arc<Mutex<LossCounts>>,
     costs: Arc<Mutex<[PointCost; 8]>>,
     /// Run time of all probes.
-    run_ns: Arc<AtomicU64>,
+    run_ns: Arc<Mutex<Option<u64>>>,
     openings: Arc<Mutex<Openings>>,
     /// The limit of the share that is wanted.
     share: Arc<AtomicU64>,
@@ -87,7 +87,7 @@ impl Recording {
         let (started, is_started) = sync_channel(1);
         let missed = Arc::new(Mutex::new(LossCounts::default()));
         let costs = Arc::new(Mutex::new([PointCost::default(); 8]));
-        let run_ns = Arc::new(AtomicU64::new(0));
+        let run_ns = Arc::new(Mutex::new(None));
         let openings = Arc::new(Mutex::new(Openings::default()));
         let share = Arc::new(AtomicU64::new(options.share.limit()));
         let (ran_ns, opened, wanted) =
@@ -106,6 +106,8 @@ impl Recording {
                     return Ok(());
                 }
             };
+            let store = |run_ns| *ran_ns.lock().unwrap_or_else(PoisonError::into_inner) = run_ns;
+            store(recorder.run_ns());
             attached();
             let _ = started.send(Ok(recorder.hooks()));
             let mut costs_at = Instant::now();
@@ -123,7 +125,7 @@ impl Recording {
                 {
                     costs_at = Instant::now();
                     *measured.lock().unwrap_or_else(PoisonError::into_inner) = recorder.costs();
-                    ran_ns.store(recorder.run_ns(), Ordering::Relaxed);
+                    store(recorder.run_ns());
                 }
             }
             recorder.finish(&mut sink, DRAIN_DEADLINE).map(drop)
@@ -177,9 +179,9 @@ impl Recording {
         *self.costs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Run time of all probes since the start, as old as the costs.
-    pub fn run_ns(&self) -> u64 {
-        self.run_ns.load(Ordering::Relaxed)
+    /// Run time of all probes since the start, as old as the costs; `None` where the kernel does not measure it.
+    pub fn run_ns(&self) -> Option<u64> {
+        *self.run_ns.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Connections that are recorded since the start, and those that sampling left out.

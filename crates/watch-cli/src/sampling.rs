@@ -30,7 +30,8 @@ struct At {
 #[derive(Clone, Copy)]
 pub struct Spent {
     pub at_ns: u64,
-    pub probes_ns: u64,
+    /// `None` where the kernel does not measure it.
+    pub probes_ns: Option<u64>,
     pub process_ns: u64,
 }
 
@@ -67,7 +68,7 @@ impl Sampling {
             self.history.pop_front();
         }
         self.history.push_back(At { at_ns: spent.at_ns, openings });
-        let spent_ns = spent.probes_ns + spent.process_ns;
+        let spent_ns = spent.probes_ns.unwrap_or_default() + spent.process_ns;
         if makes_trace {
             self.budget.skip(spent.at_ns, spent_ns);
             return None;
@@ -109,10 +110,11 @@ impl Sampling {
         let (started, now) = (self.started?, self.now?);
         let passed_ns = now.at_ns.checked_sub(started.at_ns).filter(|ns| *ns > 0)?;
         let part = |ns: u64| ns as f64 / passed_ns as f64;
-        let probes = part(now.probes_ns - started.probes_ns);
+        let probes_ns = now.probes_ns.zip(started.probes_ns).map(|(now, then)| now - then);
         let process = part(now.process_ns - started.process_ns);
-        let sum = percent(probes + process);
-        let [probes, process, limit] = [probes, process, self.budget.limit()].map(percent);
+        let sum = percent(process + probes_ns.map_or(0.0, part));
+        let [process, limit] = [process, self.budget.limit()].map(percent);
+        let probes = probes_ns.map_or("unknown".to_owned(), |ns| percent(part(ns)));
         let all = ticks_ns().map(|ns| format!("{:.2} s", ns as f64 * 1e-9));
         let all = all.unwrap_or_else(|| "unknown".to_owned());
         Some(format!(
@@ -145,7 +147,9 @@ mod tests {
     const SECOND: u64 = 1_000_000_000;
 
     fn at(second: u64, cost_ns: u64) -> Spent {
-        Spent { at_ns: second * SECOND, probes_ns: cost_ns / 4, process_ns: cost_ns - cost_ns / 4 }
+        let probes_ns = cost_ns / 4;
+        let process_ns = cost_ns - probes_ns;
+        Spent { at_ns: second * SECOND, probes_ns: Some(probes_ns), process_ns }
     }
 
     fn openings(recorded: u64, left_out: u64) -> Openings {
@@ -166,6 +170,20 @@ mod tests {
             "the cost was 10 % of a CPU (budget 3.00 %): probes 2.50 %, this program 7.50 %"
         ));
         assert!(said.ends_with("7 connections recorded, 8 left out"), "{said}");
+    }
+
+    #[test]
+    fn a_run_time_that_is_not_measured_is_unknown() {
+        let mut sampling = Sampling::new(0.03, Duration::from_secs(30));
+        for second in 0..=10 {
+            let spent = Spent { probes_ns: None, ..at(second, second * SECOND / 10) };
+            sampling.look(spent, openings(0, 0), false);
+        }
+        let said = sampling.summary(openings(1, 0)).unwrap();
+        assert!(
+            said.contains("of a CPU (budget 3.00 %): probes unknown, this program 7.50 %"),
+            "{said}"
+        );
     }
 
     #[test]

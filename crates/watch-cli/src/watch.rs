@@ -250,6 +250,11 @@ impl<'a> Watch<'a> {
             self.arguments.output.display(),
             conditions.join(", or when ")
         );
+        if self.sampling.is_some() && self.recording.run_ns().is_none() {
+            stderr!(
+                "sockscope: the kernel does not measure the run time of the probes: the budget is for this program alone"
+            );
+        }
         if let Some(server) = &self.server {
             stderr!("sockscope: metrics are at http://{}/metrics", server.address);
         }

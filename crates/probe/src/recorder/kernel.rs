@@ -186,8 +186,10 @@ impl RawSource for KernelSource {
         }
     }
 
-    fn run_ns(&self) -> u64 {
-        self.programs.run_ns().saturating_sub(self.run_ns_before)
+    fn run_ns(&self) -> Option<u64> {
+        let run_ns = self.programs.run_ns().saturating_sub(self.run_ns_before);
+        // Another program may have turned the measurement on.
+        (self.statistics.is_some() || run_ns > 0).then_some(run_ns)
     }
 }
 

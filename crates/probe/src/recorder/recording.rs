@@ -102,7 +102,7 @@ impl<S: RawSource> Recording<S> {
         self.source.costs()
     }
 
-    pub(super) fn run_ns(&self) -> u64 {
+    pub(super) fn run_ns(&self) -> Option<u64> {
         self.source.run_ns()
     }
 

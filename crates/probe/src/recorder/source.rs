@@ -86,8 +86,8 @@ pub(super) trait RawSource {
     /// Run time of the probes of each point since the start.
     fn costs(&self) -> [PointCost; 8];
 
-    /// Run time of all programs since the start; 0 while the kernel does not measure it.
-    fn run_ns(&self) -> u64;
+    /// Run time of all programs since the start; `None` where the kernel does not measure it.
+    fn run_ns(&self) -> Option<u64>;
 }
 
 /// Events and options that the rings held, each in order of time.

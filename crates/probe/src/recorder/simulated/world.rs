@@ -263,7 +263,7 @@ impl RawSource for SimulatedSource {
         [PointCost::default(); 8]
     }
 
-    fn run_ns(&self) -> u64 {
-        0
+    fn run_ns(&self) -> Option<u64> {
+        None
     }
 }
