@@ -128,7 +128,7 @@ mod tests {
     }
 
     fn used_by(side: Side) -> Connection {
-        let process = Process { pid: 7, comm: "serves".to_owned(), side };
+        let process = Process::new(7, "serves", side);
         Connection { processes: vec![process], ..connection(1) }
     }
 

@@ -107,7 +107,7 @@ fn between(id: u32, ends: &str) -> Connection {
     let (client, server) = ends.split_once('>').expect("two ends");
     let side = |text: &str, side| {
         let pids = text.split(',').filter_map(|pid| pid.trim().parse().ok());
-        pids.map(|pid| Process { pid, comm: format!("p{pid}"), side }).collect::<Vec<_>>()
+        pids.map(|pid| Process::new(pid, format!("p{pid}"), side)).collect::<Vec<_>>()
     };
     let processes = [side(client, Side::Client), side(server, Side::Server)].concat();
     let port = processes.iter().find(|one| one.side == Side::Server).map_or(80, |one| one.pid);

@@ -41,7 +41,7 @@ impl Row<'_> {
         ] {
             let pid = self.whole(pid)?.and_then(|pid| u32::try_from(pid).ok());
             if let (Some(pid), Some(comm)) = (pid, self.text(program)?) {
-                connection.processes.push(Process { pid, comm, side });
+                connection.processes.push(Process::new(pid, comm, side));
             }
         }
         Ok(connection)

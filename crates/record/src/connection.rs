@@ -2,6 +2,9 @@
 
 use std::fmt;
 use std::net::SocketAddr;
+use std::sync::Arc;
+
+use crate::control_group::ControlGroup;
 
 /// A connection's number in its trace, from 1 on; never used twice in one trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
@@ -137,6 +140,29 @@ pub struct Process {
     pub comm: String,
     /// At which end.
     pub side: Side,
+    /// Its control group; `None` where that is not known.
+    pub group: Option<Arc<ControlGroup>>,
+}
+
+impl Process {
+    /// One whose control group is not known.
+    pub fn new(pid: u32, comm: impl Into<String>, side: Side) -> Self {
+        Self { pid, comm: comm.into(), side, group: None }
+    }
+
+    /// The names of its unit, container and pod, if it has one of these.
+    pub fn named_group(&self) -> Option<&ControlGroup> {
+        self.group.as_deref().filter(|group| group.has_names())
+    }
+}
+
+/// As `nginx (pid 7, unit nginx.service)`.
+impl fmt::Display for Process {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} (pid {}", self.comm, self.pid)?;
+        self.named_group().map_or(Ok(()), |group| write!(f, ", {group}"))?;
+        f.write_str(")")
+    }
 }
 
 /// Description of a connection in a trace, other than its records.

@@ -13,6 +13,7 @@
 mod named;
 
 mod connection;
+mod control_group;
 mod hold;
 mod kind;
 mod loss;
@@ -26,6 +27,7 @@ pub mod tcp_flags;
 pub mod tcp_states;
 
 pub use connection::{Connection, ConnectionId, Direction, FlowId, Process, Protocol, Side};
+pub use control_group::{Container, ControlGroup, Pod};
 pub use hold::Hold;
 pub use kind::{Kind, Point, RetransmitClass, Stage};
 pub use loss::{LossCounts, PointCost};

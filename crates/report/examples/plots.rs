@@ -184,7 +184,7 @@ struct Trace {
 impl Trace {
     fn new(client: &str, server: &str) -> Self {
         let id = ConnectionId(1);
-        let process = |pid, comm: &str, side| Process { pid, comm: comm.to_owned(), side };
+        let process = |pid, comm: &str, side| Process::new(pid, comm, side);
         let flow = |direction| FlowStore {
             id: id.flow(direction),
             passages: Default::default(),

@@ -369,8 +369,7 @@ mod tests {
             connection.connection.client.set_port(40_000 + id as u16);
             connection.connection.server.set_port(if id <= 2 { 9000 } else { 8080 });
             let comm = if id == 7 { "redis-cli" } else { "curl" };
-            connection.connection.processes =
-                vec![Process { pid: 100 + id, comm: comm.to_owned(), side: Side::Client }];
+            connection.connection.processes = vec![Process::new(100 + id, comm, Side::Client)];
         }
         analysis
     }

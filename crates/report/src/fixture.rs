@@ -236,7 +236,7 @@ pub(crate) fn slow_calls() -> Analysis {
 pub(crate) fn nested_calls() -> Analysis {
     let mut analysis = many(3);
     let programs = [(7, "curl"), (8, "nginx"), (9, "python3"), (10, "postgres")];
-    let process = |(pid, comm): (u32, &str), side| Process { pid, comm: comm.to_owned(), side };
+    let process = |(pid, comm): (u32, &str), side| Process::new(pid, comm, side);
     // Of each: when it was asked, read, answered, and ended; milliseconds.
     let calls: [&[[u64; 4]]; 3] = [
         &[[0, 1, 299, 300]],
@@ -275,7 +275,7 @@ pub(crate) fn nested_calls() -> Analysis {
 }
 
 fn connection(id: u32, flows: [FlowAnalysis; 2]) -> ConnectionAnalysis {
-    let process = |pid, side| Process { pid, comm: "python3".to_owned(), side };
+    let process = |pid, side| Process::new(pid, "python3", side);
     ConnectionAnalysis {
         connection: Connection {
             id: ConnectionId(id),

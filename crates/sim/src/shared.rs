@@ -278,7 +278,7 @@ impl Shared {
         }
         let index = (flow.connection().0 as usize).wrapping_sub(1);
         let name = self.names.get(thread as usize).cloned().unwrap_or_default();
-        let process = RecordedProcess { pid: thread, comm: name, side };
+        let process = RecordedProcess::new(thread, name, side);
         let known = &mut self.connections[index].processes;
         if !known.contains(&process) {
             known.push(process);

@@ -1,7 +1,7 @@
 //! The table `flows`: one row for each direction of each connection, and `stages`: one for each stage of a flow.
 
 use sockscope_analysis::{ConnectionAnalysis, Distribution, FlowAnalysis, StageAnalysis};
-use sockscope_record::{Direction, Side};
+use sockscope_record::{Container, ControlGroup, Direction, Pod, Side};
 
 use crate::column::columns;
 use crate::trace::Trace;
@@ -57,6 +57,33 @@ columns! {
     reads: MaybeWhole "" "Reads of the program; null without a recorded one" = flow.read_bytes.map(|it| it.count);
     interface: MaybeText "" "Device by which it left its sender's host" = flow.interface.as_ref().map(|it| it.device.clone());
     findings: Whole "" "Findings in this flow" = one.findings.iter().filter(|it| it.flow == flow.id).count() as u64;
+    client_cgroup: MaybeText "" "Path of the control group of the client's first process" = group(one, Side::Client).map(|it| it.path.clone());
+    client_unit: MaybeText "" "Its unit of systemd" = group(one, Side::Client).and_then(|it| it.unit.clone());
+    client_container: MaybeText "" "Name of its container" = container(one, Side::Client).and_then(|it| it.name.clone());
+    client_container_id: MaybeText "" "Number of its container" = container(one, Side::Client).map(|it| it.id.clone());
+    client_namespace: MaybeText "" "Namespace of its pod" = pod(one, Side::Client).and_then(|it| it.namespace.clone());
+    client_pod: MaybeText "" "Name of its pod" = pod(one, Side::Client).and_then(|it| it.name.clone());
+    client_pod_uid: MaybeText "" "Number of its pod" = pod(one, Side::Client).map(|it| it.uid.clone());
+    server_cgroup: MaybeText "" "Path of the control group of the server's first process" = group(one, Side::Server).map(|it| it.path.clone());
+    server_unit: MaybeText "" "Its unit of systemd" = group(one, Side::Server).and_then(|it| it.unit.clone());
+    server_container: MaybeText "" "Name of its container" = container(one, Side::Server).and_then(|it| it.name.clone());
+    server_container_id: MaybeText "" "Number of its container" = container(one, Side::Server).map(|it| it.id.clone());
+    server_namespace: MaybeText "" "Namespace of its pod" = pod(one, Side::Server).and_then(|it| it.namespace.clone());
+    server_pod: MaybeText "" "Name of its pod" = pod(one, Side::Server).and_then(|it| it.name.clone());
+    server_pod_uid: MaybeText "" "Number of its pod" = pod(one, Side::Server).map(|it| it.uid.clone());
+}
+
+/// The control group of the first process at an end.
+fn group(one: &ConnectionAnalysis, side: Side) -> Option<&ControlGroup> {
+    process(one, side)?.group.as_deref()
+}
+
+fn container(one: &ConnectionAnalysis, side: Side) -> Option<&Container> {
+    group(one, side)?.container.as_ref()
+}
+
+fn pod(one: &ConnectionAnalysis, side: Side) -> Option<&Pod> {
+    group(one, side)?.pod.as_ref()
 }
 
 /// The first process at an end.

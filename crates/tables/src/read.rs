@@ -2,6 +2,7 @@
 //! [`Tables::flows`](crate::Tables::flows).
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
@@ -10,7 +11,10 @@ use arrow_array::types::{
 };
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_schema::DataType;
-use sockscope_record::{Connection, ConnectionId, FlowId, Kind, Process, Protocol, Record, Side};
+use sockscope_record::{
+    Connection, ConnectionId, Container, ControlGroup, FlowId, Kind, Pod, Process, Protocol,
+    Record, Side,
+};
 
 use crate::Error;
 
@@ -54,13 +58,14 @@ struct FlowColumns {
     closed_ns: Column,
     preexisting: Flags,
     both_ends_here: Flags,
-    processes: [(Side, Column, Texts); 2],
+    processes: [(Side, Column, Texts, GroupTexts); 2],
 }
 
 impl FlowColumns {
     fn of(batch: &RecordBatch) -> Result<Self, Error> {
-        let process = |side, pid, program| -> Result<_, Error> {
-            Ok((side, Column::with_nulls(batch, pid)?, Texts::of(batch, program)?))
+        let process = |side, pid, program, names| -> Result<_, Error> {
+            let (pid, program) = (Column::with_nulls(batch, pid)?, Texts::of(batch, program)?);
+            Ok((side, pid, program, GroupTexts::of(batch, names)?))
         };
         Ok(Self {
             connection: Column::of(batch, "connection")?,
@@ -72,19 +77,20 @@ impl FlowColumns {
             preexisting: Flags::of(batch, "preexisting")?,
             both_ends_here: Flags::of(batch, "both_ends_here")?,
             processes: [
-                process(Side::Client, "client_pid", "client_program")?,
-                process(Side::Server, "server_pid", "server_program")?,
+                process(Side::Client, "client_pid", "client_program", CLIENT_GROUP)?,
+                process(Side::Server, "server_pid", "server_program", SERVER_GROUP)?,
             ],
         })
     }
 
     fn connection(&self, row: usize) -> Result<Connection, Error> {
         let protocol = Protocol::ALL.into_iter().find(|it| self.protocol.at(row) == it.name());
-        let processes = self.processes.iter().filter(|(_, pid, _)| !pid.nulls[row]);
-        let process = |(side, pid, program): &(Side, Column, Texts)| -> Result<_, Error> {
-            let (pid, comm) = (pid.number(row, "0 to 4294967295")?, program.at(row).to_owned());
-            Ok(Process { pid, comm, side: *side })
-        };
+        let processes = self.processes.iter().filter(|(_, pid, ..)| !pid.nulls[row]);
+        let process =
+            |(side, pid, program, group): &(Side, Column, Texts, GroupTexts)| -> Result<_, Error> {
+                let (pid, comm) = (pid.number(row, "0 to 4294967295")?, program.at(row).to_owned());
+                Ok(Process { group: group.at(row).map(Arc::new), ..Process::new(pid, comm, *side) })
+            };
         Ok(Connection {
             id: ConnectionId(self.connection.number(row, "0 to 2147483647")?),
             protocol: protocol.ok_or_else(|| self.protocol.refused(row, "tcp or udp"))?,
@@ -99,6 +105,50 @@ impl FlowColumns {
             both_ends_here: self.both_ends_here.0[row],
             processes: processes.map(process).collect::<Result<_, Error>>()?,
         })
+    }
+}
+
+/// Columns of the control group of the first process at an end. Tables of earlier releases do not have them.
+const CLIENT_GROUP: [&str; 7] = [
+    "client_cgroup",
+    "client_unit",
+    "client_container",
+    "client_container_id",
+    "client_namespace",
+    "client_pod",
+    "client_pod_uid",
+];
+const SERVER_GROUP: [&str; 7] = [
+    "server_cgroup",
+    "server_unit",
+    "server_container",
+    "server_container_id",
+    "server_namespace",
+    "server_pod",
+    "server_pod_uid",
+];
+
+/// Those columns, in the same order.
+struct GroupTexts([Option<Texts>; 7]);
+
+impl GroupTexts {
+    fn of(batch: &RecordBatch, names: [&'static str; 7]) -> Result<Self, Error> {
+        let mut found = [const { None }; 7];
+        for (to, name) in found.iter_mut().zip(names) {
+            if batch.column_by_name(name).is_some() {
+                *to = Some(Texts::of(batch, name)?);
+            }
+        }
+        Ok(Self(found))
+    }
+
+    fn at(&self, row: usize) -> Option<ControlGroup> {
+        let texts = self.0.each_ref().map(|texts| texts.as_ref().map_or("", |it| it.at(row)));
+        let [path, unit, container, id, namespace, pod, uid] =
+            texts.map(|text| Some(text.to_owned()).filter(|text| !text.is_empty()));
+        let container = id.map(|id| Container { id, name: container });
+        let pod = uid.map(|uid| Pod { uid, namespace, name: pod });
+        Some(ControlGroup { path: path?, unit, container, pod })
     }
 }
 

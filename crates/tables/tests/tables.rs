@@ -1,13 +1,15 @@
 //! The tables against the analysis that they are made of.
 
 use std::num::{NonZeroU32, NonZeroUsize};
+use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, Int64Type, TimestampNanosecondType};
 use arrow_array::{Array, RecordBatch, RecordBatchReader};
 use sockscope_analysis::{Analysis, Analyzer, Evidence, Finding, FindingId, Stores, TraceFacts};
 use sockscope_record::{
-    Connection, ConnectionId, FlowId, Kind, Point, Process, Protocol, Record, Side, Stage,
+    Connection, ConnectionId, Container, ControlGroup, FlowId, Kind, Pod, Point, Process, Protocol,
+    Record, Side, Stage,
 };
 use sockscope_tables::{BATCH_ROWS, Table, Tables, WallClock, read_connections};
 use sockscope_trace::{ClockSnapshot, Meta};
@@ -50,10 +52,20 @@ fn message(records: &mut Vec<Record>, flow: FlowId, at_ns: u64, (offset, len): (
 fn analysed() -> (Analysis, Stores) {
     let mut analyzer = Analyzer::new();
     analyzer.push(&records());
-    let process = |pid, comm: &str, side| Process { pid, comm: comm.to_owned(), side };
+    let process = |pid, comm: &str, side| Process::new(pid, comm, side);
+    let container = Container { id: "c".repeat(64), name: Some("app".to_owned()) };
+    let (namespace, name) = (Some("shop".to_owned()), None);
+    let group = ControlGroup {
+        path: "/kubepods/pod1/c".to_owned(),
+        unit: None,
+        container: Some(container),
+        pod: Some(Pod { uid: "1".to_owned(), namespace, name }),
+    };
+    let group = Some(Arc::new(group));
+    let teller = Process { group, ..process(8, "teller", Side::Server) };
     analyzer.connection(Connection {
         both_ends_here: true,
-        processes: vec![process(7, "asker", Side::Client), process(8, "teller", Side::Server)],
+        processes: vec![process(7, "asker", Side::Client), teller],
         ..Connection::new(
             ConnectionId(1),
             Protocol::Tcp,

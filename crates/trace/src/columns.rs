@@ -12,6 +12,7 @@ use arrow_schema::{ArrowError, SchemaRef};
 use sockscope_record::{Connection, Process, Record};
 
 use crate::format::{self, BATCH_RECORDS};
+use crate::groups;
 
 /// Rows in one copy: as many records as fit the first-level cache while the columns are
 /// filled one after the other.
@@ -146,6 +147,7 @@ pub(crate) fn connection_batch(
         Arc::new(preexisting.finish()),
         Arc::new(both_ends_here.finish()),
         Arc::new(process_lists(rows)?),
+        Arc::new(groups::lists(rows)?),
     ];
     RecordBatch::try_new(schema.clone(), columns)
 }
@@ -155,7 +157,7 @@ fn process_lists(rows: &[Connection]) -> Result<ListArray, ArrowError> {
     let mut comm = StringBuilder::new();
     let mut side = StringBuilder::new();
     for process in rows.iter().flat_map(|row| &row.processes) {
-        let Process { pid: id, comm: name, side: end } = process;
+        let Process { pid: id, comm: name, side: end, group: _ } = process;
         pid.append_value(*id);
         comm.append_value(name);
         side.append_value(end.name());

@@ -3,15 +3,16 @@
 use std::collections::BTreeMap;
 use std::io::{Read, Seek};
 use std::net::SocketAddr;
-use std::ops::Range;
 use std::path::Path;
 
 use sockscope_record::{Connection, ConnectionId, Process, Protocol, Side};
 
 use crate::error::{Error, Problem};
-use crate::format::{self, Part};
+use crate::format::{self, FLOW_COLUMNS, Part};
+use crate::groups::{Groups, Known};
 use crate::layout::{BatchLayout, Cursor};
 use crate::stream::Stream;
+use crate::texts::{Texts, chunks, offsets, span};
 
 /// Reads the connections of a bundle; a later row of the same connection replaces the earlier one.
 ///
@@ -21,6 +22,7 @@ pub struct ConnectionReader<R> {
     stream: Stream<R>,
     body: Vec<u8>,
     connections: BTreeMap<ConnectionId, Connection>,
+    groups: Known,
     bad_rows: u64,
     first_bad: Option<(u64, String)>,
 }
@@ -29,9 +31,10 @@ impl<R: Read + Seek> ConnectionReader<R> {
     /// Reads the bytes of a `flows.arrows` from their start; `path` is for error messages.
     pub fn new(source: R, path: impl AsRef<Path>) -> Self {
         Self {
-            stream: Stream::new(source, path.as_ref(), Part::Flows, format::flow_schema()),
+            stream: Stream::new(source, path.as_ref(), Part::Flows, format::first_flow_schema()),
             body: Vec::new(),
             connections: BTreeMap::new(),
+            groups: Known::new(),
             bad_rows: 0,
             first_bad: None,
         }
@@ -81,9 +84,14 @@ impl<R: Read + Seek> ConnectionReader<R> {
     }
 
     fn take(&mut self, layout: &BatchLayout, first_row: u64) -> Result<(), String> {
-        let columns = Columns::new(&self.body, layout)?;
+        let has_groups = match self.stream.columns() {
+            Some(columns) => format::has_groups(columns),
+            // The schema is damaged, and the batch is of this format or a later one.
+            None => layout.columns() >= FLOW_COLUMNS,
+        };
+        let columns = Columns::new(&self.body, layout, has_groups)?;
         for row in 0..layout.rows {
-            match columns.connection(row) {
+            match columns.connection(row, &mut self.groups) {
                 Ok(connection) => {
                     self.connections.insert(connection.id, connection);
                 }
@@ -112,10 +120,11 @@ struct Columns<'a> {
     pid: &'a [[u8; 4]],
     comm: Texts<'a>,
     side: Texts<'a>,
+    groups: Option<Groups<'a>>,
 }
 
 impl<'a> Columns<'a> {
-    fn new(body: &'a [u8], layout: &BatchLayout) -> Result<Self, String> {
+    fn new(body: &'a [u8], layout: &BatchLayout, has_groups: bool) -> Result<Self, String> {
         let rows = layout.rows;
         let mut next = Cursor::new(layout);
         let id = chunks(body, next.fixed(rows, 4)?);
@@ -142,11 +151,16 @@ impl<'a> Columns<'a> {
             pid: chunks(body, next.fixed(items, 4)?),
             comm: Texts::new(body, next.texts(items)?, items)?,
             side: Texts::new(body, next.texts(items)?, items)?,
+            groups: has_groups.then(|| Groups::new(body, layout, &mut next)).transpose()?,
         })
     }
 
     /// `row` must be below the batch's number of rows, which bounds the fixed columns.
-    fn connection(&self, row: usize) -> Result<Connection, String> {
+    fn connection(&self, row: usize, known: &mut Known) -> Result<Connection, String> {
+        let mut processes = self.processes(row)?;
+        if let Some(groups) = &self.groups {
+            groups.give(row, &mut processes, known)?;
+        }
         let is_closed = self.closed_valid.is_none_or(|bits| bit(bits, row));
         Ok(Connection {
             id: ConnectionId(u32::from_le_bytes(self.id[row])),
@@ -157,7 +171,7 @@ impl<'a> Columns<'a> {
             closed_ns: is_closed.then_some(u64::from_le_bytes(self.closed_ns[row])),
             preexisting: bit(self.preexisting, row),
             both_ends_here: bit(self.both_ends_here, row),
-            processes: self.processes(row)?,
+            processes,
         })
     }
 
@@ -167,57 +181,9 @@ impl<'a> Columns<'a> {
 
     fn process(&self, item: usize) -> Result<Process, String> {
         let pid = self.pid.get(item).ok_or("processes inside their column")?;
-        Ok(Process {
-            pid: u32::from_le_bytes(*pid),
-            comm: self.comm.text(item)?.to_owned(),
-            side: side(self.side.text(item)?)?,
-        })
+        let (comm, side) = (self.comm.text(item)?, side(self.side.text(item)?)?);
+        Ok(Process::new(u32::from_le_bytes(*pid), comm, side))
     }
-}
-
-/// A column of texts.
-struct Texts<'a> {
-    offsets: &'a [[u8; 4]],
-    bytes: &'a [u8],
-}
-
-impl<'a> Texts<'a> {
-    fn new(
-        body: &'a [u8],
-        (bounds, bytes): (Range<usize>, Range<usize>),
-        rows: usize,
-    ) -> Result<Self, String> {
-        Ok(Self { offsets: offsets(body, bounds, rows)?, bytes: &body[bytes] })
-    }
-
-    fn text(&self, row: usize) -> Result<&'a str, String> {
-        let bytes = self.bytes.get(span(self.offsets, row)?).ok_or("text inside its column")?;
-        std::str::from_utf8(bytes).map_err(|error| format!("text in UTF-8: {error}"))
-    }
-}
-
-/// The offsets of a text or list column. They must ascend over the whole batch: were one part to
-/// be named by many rows, a short file could ask for any amount of memory.
-fn offsets(body: &[u8], range: Range<usize>, rows: usize) -> Result<&[[u8; 4]], String> {
-    let all = chunks::<4>(body, range);
-    // Without rows the column may have no offsets.
-    let offsets = &all[..all.len().min(rows + 1)];
-    let ascend = offsets.is_sorted_by_key(|bytes| i32::from_le_bytes(*bytes));
-    let starts_inside = offsets.first().is_none_or(|bytes| i32::from_le_bytes(*bytes) >= 0);
-    if ascend && starts_inside { Ok(offsets) } else { Err("offsets in ascending order".into()) }
-}
-
-/// The range of `row`, by the offsets of its column.
-fn span(offsets: &[[u8; 4]], row: usize) -> Result<Range<usize>, String> {
-    let bound = |row: usize| usize::try_from(i32::from_le_bytes(*offsets.get(row)?)).ok();
-    match (bound(row), bound(row + 1)) {
-        (Some(start), Some(end)) => Ok(start..end),
-        _ => Err("a row inside its column".into()),
-    }
-}
-
-fn chunks<const N: usize>(body: &[u8], range: Range<usize>) -> &[[u8; N]] {
-    body[range].as_chunks::<N>().0
 }
 
 /// `row` must be below eight times the number of bytes.

@@ -120,6 +120,7 @@ pub(crate) fn flow_schema() -> Schema {
         Field::new("preexisting", DataType::Boolean, false),
         Field::new("both_ends_here", DataType::Boolean, false),
         Field::new("processes", DataType::List(process_field()), false),
+        Field::new(GROUPS, DataType::List(group_field()), false),
     ])
 }
 
@@ -135,6 +136,41 @@ pub(crate) fn process_fields() -> Fields {
         Field::new("comm", DataType::Utf8, false),
         Field::new("side", DataType::Utf8, false),
     ])
+}
+
+/// Columns of `flows.arrows` that every bundle has: those without `groups`.
+pub(crate) fn first_flow_schema() -> Schema {
+    let all = flow_schema().fields;
+    Schema::new(all.iter().filter(|field| field.name() != GROUPS).cloned().collect::<Fields>())
+}
+
+/// Name of the column of control groups, which bundles of earlier releases do not have.
+const GROUPS: &str = "groups";
+
+/// Members of an item of `groups` that are texts, behind the number of its process.
+pub(crate) const GROUP_TEXTS: [&str; 7] =
+    ["path", "unit", "container_id", "container", "pod_uid", "namespace", "pod"];
+
+/// Columns of a batch of `flows.arrows`, nested ones included.
+pub(crate) const FLOW_COLUMNS: usize = 9 + 4 + 1 + 1 + 1 + GROUP_TEXTS.len();
+
+/// Whether a file with these columns has `groups` behind those that every bundle has.
+pub(crate) fn has_groups(columns: &Schema) -> bool {
+    let (own, index) = (flow_schema().fields, first_flow_schema().fields.len());
+    let found = columns.fields.get(index);
+    found.is_some_and(|it| it.name() == GROUPS && it.data_type() == own[index].data_type())
+}
+
+/// The item of the list column `groups`.
+pub(crate) fn group_field() -> Arc<Field> {
+    Arc::new(Field::new("item", DataType::Struct(group_fields()), false))
+}
+
+/// Members of an item of `groups`.
+pub(crate) fn group_fields() -> Fields {
+    let process = Field::new("process", DataType::UInt32, false);
+    let texts = GROUP_TEXTS.map(|name| Field::new(name, DataType::Utf8, false));
+    [process].into_iter().chain(texts).collect()
 }
 
 fn with_metadata(fields: Vec<Field>) -> Schema {

@@ -39,6 +39,11 @@ impl BatchLayout {
         })
     }
 
+    /// Columns, nested ones included.
+    pub(crate) fn columns(&self) -> usize {
+        self.nodes.len()
+    }
+
     /// Byte ranges of the columns of `records.arrows`, each as long as the rows need.
     pub(crate) fn record_columns(&self) -> Result<[Range<usize>; 12], String> {
         let mut cursor = Cursor::new(self);

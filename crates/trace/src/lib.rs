@@ -27,6 +27,7 @@ mod flows;
 mod folder;
 mod follow;
 mod format;
+mod groups;
 mod join;
 mod layout;
 mod limit;
@@ -46,6 +47,7 @@ mod point_tables;
 mod records;
 mod seal;
 mod stream;
+mod texts;
 mod writer;
 
 pub use bundle::{Bundle, is_bundle};

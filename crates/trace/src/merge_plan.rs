@@ -282,7 +282,7 @@ mod tests {
 
     #[test]
     fn processes_of_both_hosts_are_joined_on_their_sides() {
-        let process = |pid, side| Process { pid, comm: "x".into(), side };
+        let process = |pid, side| Process::new(pid, "x", side);
         let first =
             Connection { processes: vec![process(1, Side::Client)], ..connection("1 1>2 5") };
         let second =
@@ -295,7 +295,7 @@ mod tests {
     #[test]
     fn two_clients_between_the_same_addresses_are_two_connections() {
         let of = |row: &str, side| {
-            let process = Process { pid: 1, comm: "x".into(), side };
+            let process = Process::new(1, "x", side);
             Connection { processes: vec![process], ..connection(row) }
         };
         let matched = |first, second| {

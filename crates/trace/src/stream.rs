@@ -39,6 +39,8 @@ pub(crate) struct Stream<R> {
     /// The required content of the first message.
     expected: Schema,
     schema_seen: bool,
+    /// The columns of the file; `None` where the message that names them is damaged.
+    columns: Option<Schema>,
     /// Each message has a seal; known once the schema is.
     is_sealed: bool,
     state: State,
@@ -101,6 +103,7 @@ impl<R: Read + Seek> Stream<R> {
             part,
             expected,
             schema_seen: false,
+            columns: None,
             is_sealed: false,
             state: State::Open,
             length: 0,
@@ -209,6 +212,11 @@ impl<R: Read + Seek> Stream<R> {
         self.batches -= 1;
         self.rows -= layout.rows as u64;
         self.state = State::Damaged { expected };
+    }
+
+    /// The columns of the file; `None` before they are read, and where that message is damaged.
+    pub(crate) fn columns(&self) -> Option<&Schema> {
+        self.columns.as_ref()
     }
 
     /// Position of the next message, in bytes.
@@ -334,6 +342,7 @@ impl<R: Read + Seek> Stream<R> {
             return Ok(Err(expected));
         }
         (self.schema_seen, self.is_sealed) = (true, frame.seal.is_some());
+        self.columns = Some(schema);
         Ok(Ok(None))
     }
 }

@@ -5,8 +5,13 @@ mod common;
 use std::fs;
 
 use common::{Folder, connection, meta, read, records, write};
+use std::sync::Arc;
+
 use proptest::prelude::*;
-use sockscope_record::{Connection, ConnectionId, FlowId, Kind, Process, Protocol, Record, Side};
+use sockscope_record::{
+    Connection, ConnectionId, Container, ControlGroup, FlowId, Kind, Pod, Process, Protocol,
+    Record, Side,
+};
 use sockscope_trace::{BATCH_RECORDS, Bundle, BundleWriter, Error, Meta};
 
 #[test]
@@ -115,10 +120,24 @@ fn any_record() -> impl Strategy<Value = Record> {
     })
 }
 
+/// An unknown name is `None`, and never an empty one.
+fn any_group() -> impl Strategy<Value = ControlGroup> {
+    let name = || prop::option::of(".{1,9}");
+    let container = (".{1,9}", name()).prop_map(|(id, name)| Container { id, name });
+    let pod = (".{1,9}", name(), name());
+    let pod = pod.prop_map(|(uid, namespace, name)| Pod { uid, namespace, name });
+    let of = prop::option::of(container);
+    (".{0,20}", name(), of, prop::option::of(pod))
+        .prop_map(|(path, unit, container, pod)| ControlGroup { path, unit, container, pod })
+}
+
 fn any_connection() -> impl Strategy<Value = Connection> {
     let side = prop_oneof![Just(Side::Client), Just(Side::Server)];
-    let process =
-        (any::<u32>(), ".{0,15}", side).prop_map(|(pid, comm, side)| Process { pid, comm, side });
+    let process = (any::<u32>(), ".{0,15}", side, prop::option::of(any_group()));
+    let process = process.prop_map(|(pid, comm, side, group)| Process {
+        group: group.map(Arc::new),
+        ..Process::new(pid, comm, side)
+    });
     let address = (any::<std::net::IpAddr>(), any::<u16>()).prop_map(Into::into);
     let ends = (address.clone(), address);
     let times = (any::<u64>(), any::<Option<u64>>());

@@ -47,8 +47,7 @@ fn step() -> impl Strategy<Value = Step> {
 /// Every connection has the longest addresses that there are.
 fn opened(id: u32, names: &[String]) -> Connection {
     let address = "[1111:2222:3333:4444:5555:6666:7777:8888]:65535".parse().unwrap();
-    let process =
-        |comm: &String| Process { pid: u32::MAX, comm: comm.as_str().into(), side: Side::Client };
+    let process = |comm: &String| Process::new(u32::MAX, comm.as_str(), Side::Client);
     Connection {
         client: address,
         server: address,

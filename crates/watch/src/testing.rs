@@ -16,7 +16,7 @@ pub fn connection(id: u32) -> Connection {
         closed_ns: None,
         preexisting: false,
         both_ends_here: true,
-        processes: vec![Process { pid: 7, comm: "redis".to_owned(), side: Side::Server }],
+        processes: vec![Process::new(7, "redis", Side::Server)],
     }
 }
 

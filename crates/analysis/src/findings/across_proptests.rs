@@ -35,7 +35,7 @@ fn trace(lists: &[Vec<Any>]) -> Analysis {
     for (list, id) in lists.iter().zip(1u32..) {
         let mut one = first.clone();
         one.connection.id = ConnectionId(id);
-        let process = |pid: u32, side| Process { pid: pid % 4, comm: String::new(), side };
+        let process = |pid: u32, side| Process::new(pid % 4, "", side);
         let pids = list[0].0;
         one.connection.processes =
             vec![process(pids[0], Side::Client), process(pids[1], Side::Server)];

@@ -328,7 +328,7 @@ mod tests {
         fn open(&mut self, at: &str, text: &str, pid: u32) -> &mut Self {
             self.connections += 1;
             let id = ConnectionId(self.connections);
-            let named = |pid, comm: &str, side| Process { pid, comm: comm.to_owned(), side };
+            let named = |pid, comm: &str, side| Process::new(pid, comm, side);
             let processes = vec![named(pid, "asks", Side::Client), named(9, "nginx", Side::Server)];
             self.analyzer.connection(Connection { id, processes, ..testing::connection(1) });
             let shifted = testing::records(text).into_iter().map(|mut record| {

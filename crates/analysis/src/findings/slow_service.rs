@@ -136,7 +136,7 @@ mod tests {
     use sockscope_record::{Connection, Process, Side};
 
     fn found(text: &str) -> String {
-        let process = |pid, comm: &str, side| Process { pid, comm: comm.to_owned(), side };
+        let process = |pid, comm: &str, side| Process::new(pid, comm, side);
         let processes = vec![process(7, "curl", Side::Client), process(8, "python3", Side::Server)];
         found_in(&testing::analyze_of(Connection { processes, ..testing::connection(1) }, text))
     }

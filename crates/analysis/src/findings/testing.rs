@@ -119,14 +119,14 @@ impl Fixture {
     /// A socket of this host listens at the server's address: another connection to it is open from the beginning
     /// on, used by a process of that name, or by no process.
     pub(super) fn listening(self, comm: Option<&str>) -> Self {
-        let used_by = |comm: &str| Process { pid: 9, comm: comm.to_owned(), side: Side::Server };
+        let used_by = |comm: &str| Process::new(9, comm, Side::Server);
         let processes = comm.into_iter().map(used_by).collect();
         self.listening_for(&[Connection { processes, ..connection(2) }])
     }
 
     /// The same with a connection for each of these processes of the server.
     pub(super) fn listening_as(self, comm: &str, pids: &[u32]) -> Self {
-        let used_by = |pid: u32| Process { pid, comm: comm.to_owned(), side: Side::Server };
+        let used_by = |pid: u32| Process::new(pid, comm, Side::Server);
         let others = pids
             .iter()
             .zip(2..)
@@ -146,7 +146,7 @@ impl Fixture {
 
     /// The client's process has opened another connection to the same port at that time.
     pub(super) fn client_opened_at(mut self, at: &str) -> Self {
-        let process = Process { pid: 8, comm: "asks".to_owned(), side: Side::Client };
+        let process = Process::new(8, "asks", Side::Client);
         self.store.connection.processes = vec![process.clone()];
         let other = Connection { processes: vec![process], ..connection(2) };
         let flow = other.id.flow(Direction::FromClient);

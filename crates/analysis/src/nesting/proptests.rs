@@ -34,7 +34,7 @@ fn calls() -> impl Strategy<Value = Vec<Call>> {
 }
 
 fn one(id: u32, [client, server]: [u32; 2], request: Request) -> (Connection, Requests) {
-    let process = |pid, side| Process { pid, comm: String::new(), side };
+    let process = |pid, side| Process::new(pid, "", side);
     let processes = vec![process(client, Side::Client), process(server, Side::Server)];
     let connection = Connection { id: ConnectionId(id), processes, ..testing::connection(id) };
     let list = vec![request];

@@ -7,7 +7,7 @@ use crate::capture_file::{self, Part, Told, Unreadable};
 
 fn connection() -> Connection {
     let ends = ["10.0.0.1:1000", "10.0.0.2:80"].map(|end| end.parse().unwrap());
-    let process = |side, comm: &str| Process { side, pid: 7, comm: comm.to_owned() };
+    let process = |side, comm: &str| Process::new(7, comm, side);
     let mut connection = Connection::new(ConnectionId(1), Protocol::Tcp, ends, 0);
     connection.processes = vec![process(Side::Client, "curl"), process(Side::Server, "nginx")];
     connection

@@ -44,7 +44,7 @@ impl Recording {
         side: Side,
     ) -> Result<Self, Failure> {
         let comm = std::fs::read_to_string("/proc/self/comm").unwrap_or_default();
-        let process = Process { pid: std::process::id(), comm: comm.trim().to_owned(), side };
+        let process = Process::new(std::process::id(), comm.trim(), side);
         let mut meta = meta(side);
         meta.notes.extend((transport == Transport::Raw).then(|| RAW_NOTE.to_owned()));
         let (writer, lock) = OutputDir::find(dir, &[])?.create(meta.clone())?;

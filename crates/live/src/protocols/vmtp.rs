@@ -232,7 +232,7 @@ fn seen(
     side: Side,
     poll: impl FnMut() -> Option<sockscope_vmtp::observe::Seen<SocketAddr>>,
 ) -> Seen {
-    let process = Process { pid: std::process::id(), comm: String::new(), side };
+    let process = Process::new(std::process::id(), "", side);
     let mut trace = Trace::new(local, side, process);
     std::iter::from_fn(poll).for_each(|seen| trace.add(&seen));
     (trace.take_connections(), trace.take_records(0))

@@ -460,6 +460,7 @@ struct event {
 	__u32 nonagle;	 /* those of TCP_NAGLE_OFF and TCP_NAGLE_CORK that are set */
 	__u32 replaced;	 /* OPEN, JOIN: the connection that gave way for this one, or 0 */
 	__u32 of_others; /* OPEN, JOIN: another user asked for it, in addition to the operator's pick */
+	__u64 cgroup;	 /* OPEN, THREAD: inode number of the process's group of version 2, or 0 */
 };
 
 /*

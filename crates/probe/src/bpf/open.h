@@ -56,6 +56,7 @@ static __always_inline void name_task(struct event *e)
 
 	e->pid = id >> 32;
 	e->thread = (__u32)id;
+	e->cgroup = kernfs_id(task->cgroups->dfl_cgrp);
 	bpf_probe_read_kernel(e->comm, sizeof(e->comm), task->group_leader->comm);
 }
 

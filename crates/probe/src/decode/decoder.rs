@@ -4,9 +4,10 @@
 //! Raw records are in order of time, except those that CPUs wrote at nearly the same time. Times are
 //! nanoseconds of the trace's clock.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::sync::Arc;
 
-use sockscope_record::{Connection, Kind, Record, Side};
+use sockscope_record::{Connection, ControlGroup, Kind, Record, Side};
 
 use super::age::{Age, Unknown};
 use super::connections::Connections;
@@ -22,6 +23,9 @@ use super::udp_buffers::UdpBuffers;
 use super::udp_sockets::Sockets;
 use super::unknown_positions::UnknownPositions;
 use crate::layout::{Raw, RawRecord, constants as raw};
+
+/// Control groups, by the number of a process and that of its group of version 2.
+pub(crate) type Groups = HashMap<(u32, u64), Arc<ControlGroup>>;
 
 /// Connections whose announcements can have been lost in a row.
 const NUMBERS_SKIPPED_MAX: usize = 1 << 20;
@@ -55,12 +59,19 @@ pub(crate) struct Decoder {
     /// Of any connection, and of those of others.
     pub(super) unknown_positions: [UnknownPositions; 2],
     pub(super) unknown: Unknown,
+    /// Of the processes of the next events.
+    pub(super) groups: Groups,
 }
 
 impl Decoder {
     /// Records decoded since the last call; the buffer keeps its room.
     pub(crate) fn records(&mut self) -> &mut Vec<Record> {
         &mut self.out
+    }
+
+    /// Names the control groups of the processes that the next events show.
+    pub(crate) fn set_groups(&mut self, groups: Groups) {
+        self.groups = groups;
     }
 
     /// Connections that opened since the last call because other users asked for them.

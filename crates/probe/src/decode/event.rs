@@ -69,9 +69,10 @@ impl Decoder {
 
     /// The process that sent the SYN, where its own thread did: the client. For UDP, see the thread event.
     fn opener_seen(&mut self, event: &RawEvent) {
+        let process = self.process(event, Side::Client);
         let Some(state) = self.state_mut(event.connection) else { return };
         if event.pid != 0 && state.info.protocol == Protocol::Tcp {
-            state.record_process(process(event, Side::Client));
+            state.record_process(process);
         }
     }
 
@@ -230,10 +231,17 @@ impl Decoder {
         }
     }
 
+    /// The process that an event names, at one end.
+    fn process(&self, event: &RawEvent, side: Side) -> Process {
+        let bytes: Vec<u8> =
+            event.comm.iter().map(|c| *c as u8).take_while(|byte| *byte != 0).collect();
+        let group = self.groups.get(&(event.pid, event.cgroup)).cloned();
+        Process { group, ..Process::new(event.pid, String::from_utf8_lossy(&bytes), side) }
+    }
+
     fn thread_seen(&mut self, event: &RawEvent) {
+        let process = self.process(event, FlowId(event.flow).direction().sender());
         let Some(state) = self.state_mut(connection_id(event.flow).0) else { return };
-        let side = FlowId(event.flow).direction().sender();
-        let process = process(event, side);
         if state.info.protocol == Protocol::Udp {
             // A datagram leaves a queueing discipline while any thread runs, which need not be its own.
             state.add_candidate(event.thread, process);
@@ -241,13 +249,6 @@ impl Decoder {
             self.changed.insert(connection_id(event.flow).0);
         }
     }
-}
-
-/// The process that an event names, at one end.
-fn process(event: &RawEvent, side: Side) -> Process {
-    let bytes: Vec<u8> =
-        event.comm.iter().map(|c| *c as u8).take_while(|byte| *byte != 0).collect();
-    Process { pid: event.pid, comm: String::from_utf8_lossy(&bytes).into_owned(), side }
 }
 
 fn address(family: u8, bytes: [u8; 16], port: u16) -> SocketAddr {

@@ -41,5 +41,5 @@ mod udp_reads;
 mod udp_sockets;
 mod unknown_positions;
 
-pub(crate) use decoder::Decoder;
+pub(crate) use decoder::{Decoder, Groups};
 pub(crate) use hit::point_of_raw;

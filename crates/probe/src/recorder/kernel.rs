@@ -10,10 +10,11 @@ use sockscope_record::{LossCounts, PointCost};
 
 use super::clock::monotonic_ns;
 use super::source::{Events, RawSource};
+use crate::control_groups::ControlGroups;
 use crate::error::Error;
 use crate::hooks::{HOOKS, When};
 use crate::input_devices::InputDevices;
-use crate::layout::RawRecord;
+use crate::layout::{RawEvent, RawRecord, constants as raw};
 use crate::lists::{KINDS, Lists, Shape};
 use crate::pick::Pick;
 use crate::programs::{Counters, HookReport, Programs, Statistics};
@@ -26,6 +27,7 @@ pub(super) struct KernelSource {
     ring: RingBuffer<'static>,
     /// The events that the ring's callbacks received.
     incoming: Rc<RefCell<Events>>,
+    groups: ControlGroups,
     input_devices: InputDevices,
     statistics: Option<Statistics>,
     costs_before: BTreeMap<String, (u64, u64)>,
@@ -79,11 +81,13 @@ impl KernelSource {
         if pick.picks_any() {
             programs.join_existing()?;
         }
+        let groups = ControlGroups::of_machine();
         Ok(Self {
             programs,
             lists,
             ring,
             incoming,
+            groups,
             input_devices,
             statistics,
             costs_before,
@@ -95,6 +99,12 @@ impl KernelSource {
     pub(super) fn programs(&self) -> &Programs {
         &self.programs
     }
+}
+
+/// Whether the event names a process that uses a connection.
+fn shows_process(event: &RawEvent) -> bool {
+    let kinds = [raw::EVENT_OPEN, raw::EVENT_THREAD].map(u32::from);
+    event.pid != 0 && kinds.contains(&event.kind)
 }
 
 impl RawSource for KernelSource {
@@ -124,7 +134,16 @@ impl RawSource for KernelSource {
 
     fn events(&mut self) -> Result<Events, Error> {
         self.ring.consume().map_err(|error| Error::Load(error.to_string()))?;
-        Ok(std::mem::take(&mut *self.incoming.borrow_mut()))
+        let mut incoming = std::mem::take(&mut *self.incoming.borrow_mut());
+        // At once: the file of a process goes with the process.
+        for event in &incoming.events {
+            if shows_process(event)
+                && let Some(group) = self.groups.of(event.pid, event.cgroup)
+            {
+                incoming.groups.insert((event.pid, event.cgroup), group);
+            }
+        }
+        Ok(incoming)
     }
 
     fn missed(&mut self, list: usize) -> [u64; KINDS] {

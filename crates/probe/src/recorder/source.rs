@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use sockscope_record::{LossCounts, PointCost};
 
-use crate::decode::Decoder;
+use crate::decode::{Decoder, Groups};
 use crate::error::Error;
 use crate::hooks::When;
 use crate::layout::{RawEvent, RawOption, RawRecord};
@@ -95,12 +95,15 @@ pub(super) trait RawSource {
 pub(super) struct Events {
     pub(super) events: Vec<RawEvent>,
     pub(super) options: Vec<RawOption>,
+    /// Of the processes that the events show.
+    pub(super) groups: Groups,
 }
 
 impl Events {
     /// Each option is handed over before the event that follows it. An event that describes a socket repeats
     /// its options, and the decoder makes no second record of an option that it knows.
     pub(super) fn hand_to(self, decoder: &mut Decoder) {
+        decoder.set_groups(self.groups);
         let mut options = self.options.into_iter().peekable();
         for event in self.events {
             while let Some(option) = options.next_if(|option| option.at_ns <= event.at_ns) {
@@ -138,6 +141,7 @@ mod tests {
         let mut incoming = Events {
             events: vec![event(4, raw::EVENT_OPEN, 0), event(5, raw::EVENT_STATE, 2)],
             options: vec![cork, late],
+            ..Events::default()
         };
         incoming.events[0].connection = 1;
         let mut decoder = Decoder::default();

@@ -53,8 +53,7 @@ mod tests {
     fn role(port: u16, processes: &[(Side, &str)]) -> Role {
         let ends = [([127, 0, 0, 1], 40_000).into(), ([127, 0, 0, 1], port).into()];
         let mut connection = Connection::new(ConnectionId(1), Protocol::Tcp, ends, 0);
-        let process =
-            |&(side, comm): &(Side, &str)| Process { pid: 1, comm: comm.to_owned(), side };
+        let process = |&(side, comm): &(Side, &str)| Process::new(1, comm, side);
         connection.processes = processes.iter().map(process).collect();
         Role::of(&connection)
     }

@@ -50,7 +50,7 @@ fn calls(connections: u32, seconds: u64, every_s: u64) -> (Analysis, Stores) {
             answered += 50;
         }
         let end = |port: u16| SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port);
-        let process = |side, comm: &str| Process { pid: 7, comm: comm.to_owned(), side };
+        let process = |side, comm: &str| Process::new(7, comm, side);
         analyzer.connection(Connection {
             id: ConnectionId(id),
             protocol: Protocol::Tcp,

@@ -92,7 +92,7 @@ fn no_records() -> ConnectionStore {
             closed_ns: None,
             preexisting: false,
             both_ends_here: true,
-            processes: vec![Process { pid: 1, comm: "<a&b>".to_owned(), side: Side::Client }],
+            processes: vec![Process::new(1, "<a&b>", Side::Client)],
         },
         flows: [flow(Direction::FromClient), flow(Direction::FromServer)],
         window: None,

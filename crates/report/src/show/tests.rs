@@ -33,8 +33,8 @@ fn connection() -> Connection {
         preexisting: false,
         both_ends_here: true,
         processes: vec![
-            Process { pid: 4711, comm: "cli\x1bent".to_owned(), side: Side::Client },
-            Process { pid: 4712, comm: "server".to_owned(), side: Side::Server },
+            Process::new(4711, "cli\x1bent", Side::Client),
+            Process::new(4712, "server", Side::Server),
         ],
     }
 }

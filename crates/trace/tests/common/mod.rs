@@ -56,8 +56,8 @@ pub fn connection(id: u32) -> Connection {
         preexisting: false,
         both_ends_here: true,
         processes: vec![
-            Process { pid: 7, comm: "curl".into(), side: Side::Client },
-            Process { pid: 9, comm: "nginx: wörker".into(), side: Side::Server },
+            Process::new(7, "curl", Side::Client),
+            Process::new(9, "nginx: wörker", Side::Server),
         ],
     }
 }

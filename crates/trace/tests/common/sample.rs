@@ -63,7 +63,7 @@ pub fn records() -> Vec<Record> {
 
 /// One of each protocol and address family.
 pub fn connections() -> [Connection; 2] {
-    let process = |pid, comm: &str, side| Process { pid, comm: comm.into(), side };
+    let process = |pid, comm: &str, side| Process::new(pid, comm, side);
     let tcp = Connection {
         id: ConnectionId(1),
         protocol: Protocol::Tcp,

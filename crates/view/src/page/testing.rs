@@ -32,7 +32,7 @@ pub(super) fn passed(
 }
 
 pub(super) fn connection(id: u32) -> Connection {
-    let process = |name: &str, side| Process { pid: 7, comm: name.to_owned(), side };
+    let process = |name: &str, side| Process::new(7, name, side);
     Connection {
         processes: vec![process("caller", Side::Client), process("redis", Side::Server)],
         both_ends_here: true,

@@ -13,7 +13,7 @@ pub(super) fn row(id: u32) -> Row {
     ledger.ns[LedgerPart::AppIdle as usize] = 500 * MS;
     ledger.ns[LedgerPart::SendNagle as usize] = 440 * MS;
     ledger.ns[LedgerPart::Wire as usize] = 60 * MS;
-    let process = |pid, comm: &str, side| Process { pid, comm: comm.to_owned(), side };
+    let process = |pid, comm: &str, side| Process::new(pid, comm, side);
     Row {
         connection: Connection {
             id: ConnectionId(id),

@@ -1,5 +1,8 @@
 //! TCP streams: hits in, records out, every case one trace in text.
 
+use std::sync::Arc;
+
+use sockscope_record::ControlGroup;
 use sockscope_record::{Kind, Point, Record, Side, marks};
 
 use super::{
@@ -833,6 +836,18 @@ fn a_connection_has_the_name_of_the_thread_that_sent_its_syn() {
     let named = decoder.take_changed().remove(0).processes;
     let named: Vec<_> = named.iter().map(|one| (one.pid, one.comm.as_str(), one.side)).collect();
     assert_eq!(named, [(7, "curl", Side::Client)]);
+}
+
+#[test]
+fn a_process_has_the_control_group_of_its_event() {
+    let mut decoder = empty();
+    let group = Arc::new(ControlGroup::of_path("/system.slice/nginx.service"));
+    decoder.set_groups([((7, 50), group.clone())].into());
+    decoder.event(&RawEvent { pid: 7, cgroup: 50, ..open(1, 6) });
+    // A process of the same number in another group is another one.
+    decoder.event(&RawEvent { pid: 7, cgroup: 51, connection: 2, ..open(1, 6) });
+    let groups = decoder.take_changed().into_iter().map(|it| it.processes[0].group.clone());
+    assert_eq!(groups.collect::<Vec<_>>(), [Some(group), None]);
 }
 
 /// A decoder that saw a socket connect to itself: its SYN is its SYN-ACK's.

@@ -196,7 +196,7 @@ impl RawSource for SimulatedSource {
     fn events(&mut self) -> Result<Events, Error> {
         self.after(200, 5_000, |world| {
             let events = world.probes.events.drain(..).collect();
-            Ok(Events { events, options: Vec::new() })
+            Ok(Events { events, ..Events::default() })
         })
     }
 
