@@ -7,6 +7,7 @@
 mod connection;
 mod escaped;
 mod flow;
+mod group;
 mod number;
 mod request_tree;
 mod requests;
@@ -26,6 +27,7 @@ use connection::ConnectionView;
 pub(crate) use connection::PartsView;
 use escaped::Escaped;
 pub(crate) use flow::TimesView;
+pub use group::GroupView;
 use request_tree::BranchView;
 #[cfg(test)]
 pub(crate) use schema::{check_schema_file, parts as ledger_parts};

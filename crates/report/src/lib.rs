@@ -47,7 +47,7 @@ pub use csv_requests::CsvRequests;
 pub use filter::{Filter, FilterError};
 pub use fix_to_try::{FixToTry, change_to_replay, findings_by_cost, fix_command, fix_to_try};
 pub use html::{Html, Summary};
-pub use json::Json;
+pub use json::{GroupView, Json};
 pub use order::{cost_ns, place_name};
 pub use show::{ShowOptions, ShownEvent, show, show_part, show_tcpdump};
 pub use text::bar::{BarPart, ledger_bar};

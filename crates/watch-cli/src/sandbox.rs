@@ -96,6 +96,8 @@ fn rules(folders: &[&Path], has_collector: bool) -> Result<RulesetCreated, Rules
     let rules = Ruleset::default().handle_access(AccessFs::from_all(RIGHTS))?.create()?;
     let rules = rules.add_rules(path_beneath_rules([LIST], AccessFs::ReadDir))?;
     let mut rules = rules.add_rules(path_beneath_rules(READ.iter().chain(names), read))?;
+    let rules_of_names = path_beneath_rules(sockscope_probe::folders_of_names(), read);
+    rules = rules.add_rules(rules_of_names)?;
     for folder in folders {
         if let Ok(opened) = PathFd::new(folder) {
             rules = rules.add_rule(PathBeneath::new(opened, write))?;

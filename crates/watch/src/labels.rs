@@ -1,39 +1,56 @@
 //! Labels of the series.
 
-use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::encoding::{EncodeLabel, EncodeLabelSet, LabelSetEncoder};
 
 /// Connections of one program and server port. Never of a client's port or an address: each connection has another one.
-#[derive(Debug, Clone, Hash, PartialEq, Eq, EncodeLabelSet)]
+#[derive(Debug, Clone, Default, Hash, PartialEq, Eq)]
 pub(crate) struct Group {
     pub process: String,
     pub port: String,
     pub protocol: &'static str,
+    /// Of the program's control group; empty where a name is not known.
+    pub unit: String,
+    pub container: String,
+    pub namespace: String,
+    pub pod: String,
+}
+
+impl EncodeLabelSet for Group {
+    fn encode(&self, encoder: &mut LabelSetEncoder<'_>) -> Result<(), std::fmt::Error> {
+        let Self { process, port, protocol, unit, container, namespace, pod } = self;
+        let always = [("process", process.as_str()), ("port", port), ("protocol", protocol)];
+        let names =
+            [("unit", unit), ("container", container), ("namespace", namespace), ("pod", pod)];
+        // To Prometheus an empty label and an absent one are the same.
+        let names = names.into_iter().filter(|(_, name)| !name.is_empty());
+        for label in always.into_iter().chain(names.map(|(label, name)| (label, name.as_str()))) {
+            label.encode(encoder.encode_label())?;
+        }
+        Ok(())
+    }
 }
 
 #[derive(Debug, Clone, Hash, PartialEq, Eq, EncodeLabelSet)]
 pub(crate) struct OfPlace {
     pub place: &'static str,
     pub direction: &'static str,
-    pub process: String,
-    pub port: String,
-    pub protocol: &'static str,
+    #[prometheus(flatten)]
+    pub group: Group,
 }
 
 #[derive(Debug, Clone, Hash, PartialEq, Eq, EncodeLabelSet)]
 pub(crate) struct OfFinding {
     pub finding: &'static str,
-    pub process: String,
-    pub port: String,
-    pub protocol: &'static str,
+    #[prometheus(flatten)]
+    pub group: Group,
 }
 
 #[derive(Debug, Clone, Hash, PartialEq, Eq, EncodeLabelSet)]
 pub(crate) struct OfRetransmission {
     pub class: &'static str,
     pub direction: &'static str,
-    pub process: String,
-    pub port: String,
-    pub protocol: &'static str,
+    #[prometheus(flatten)]
+    pub group: Group,
 }
 
 /// An exemplar: the connection that was counted last, by its number in the trace. It is no label of a series.

@@ -262,7 +262,6 @@ impl Metrics {
     }
 
     fn add_connection(&self, one: &ConnectionAnalysis, group: &Group) {
-        let Group { process, port, protocol } = group.clone();
         for (flow, direction) in
             one.flows.iter().zip([Direction::FromClient, Direction::FromServer])
         {
@@ -272,21 +271,14 @@ impl Metrics {
                     let labels = OfPlace {
                         place: part.name(),
                         direction: direction.sender().name(),
-                        process: process.clone(),
-                        port: port.clone(),
-                        protocol,
+                        group: group.clone(),
                     };
                     self.ledger.get_or_create(&labels).inc_by(ns as f64 * NS);
                 }
             }
         }
         for finding in &one.findings {
-            let labels = OfFinding {
-                finding: finding.id.name(),
-                process: process.clone(),
-                port: port.clone(),
-                protocol,
-            };
+            let labels = OfFinding { finding: finding.id.name(), group: group.clone() };
             let example = OfConnection { connection: one.connection.id.0 };
             self.findings.get_or_create(&labels).inc_by(1, Some(example), None);
             self.lost.get_or_create(&labels).inc_by(finding.cost_ns as f64 * NS);
@@ -330,13 +322,10 @@ impl Metrics {
     ) {
         let events = store.flow(direction).events_of(Kind::Retransmit);
         for event in events.filter(|event| times.contains(&event.at_ns) && event.len > 0) {
-            let Group { process, port, protocol } = self.group(&store.connection);
             let labels = OfRetransmission {
                 class: RetransmitClass::from_code(event.code).name(),
                 direction: direction.sender().name(),
-                process,
-                port,
-                protocol,
+                group: self.group(&store.connection),
             };
             self.retransmitted.get_or_create(&labels).inc_by(u64::from(event.len));
         }
@@ -346,7 +335,15 @@ impl Metrics {
     fn group(&mut self, connection: &Connection) -> Group {
         let at_server = connection.processes.iter().find(|it| it.side.name() == "server");
         let process = at_server.or(connection.processes.first());
+        let names = process.and_then(|process| process.named_group());
+        let container = names.and_then(|it| it.container.as_ref());
+        let pod = names.and_then(|it| it.pod.as_ref());
+        let text = |text: Option<&str>| text.unwrap_or_default().to_owned();
         let group = Group {
+            unit: text(names.and_then(|it| it.unit.as_deref())),
+            container: text(container.map(|it| it.label())),
+            namespace: text(pod.and_then(|it| it.namespace.as_deref())),
+            pod: text(pod.map(|it| it.name.as_deref().unwrap_or(&it.uid))),
             process: process.map_or("unknown".to_owned(), |process| process.comm.clone()),
             port: connection.server.port().to_string(),
             protocol: connection.protocol.name(),
@@ -358,7 +355,8 @@ impl Metrics {
             self.groups.insert(group.clone());
             return group;
         }
-        Group { process: OTHER.to_owned(), port: OTHER.to_owned(), ..group }
+        let (process, port) = (OTHER.to_owned(), OTHER.to_owned());
+        Group { process, port, protocol: group.protocol, ..Group::default() }
     }
 
     /// The figures of the recorder itself as of now.
@@ -416,9 +414,10 @@ impl Metrics {
 mod tests {
     use std::io::Write;
     use std::process::{Command, Stdio};
+    use std::sync::Arc;
 
     use sockscope_analysis::{FindingId, TraceFacts, Window};
-    use sockscope_record::{ConnectionId, Kind, Record};
+    use sockscope_record::{ConnectionId, Container, ControlGroup, Kind, Pod, Record};
 
     use super::*;
     use crate::testing::{SECOND, analysis, connection};
@@ -437,6 +436,22 @@ mod tests {
         ] {
             assert!(text.lines().any(|it| it == line), "{line} is not in\n{text}");
         }
+    }
+
+    #[test]
+    fn series_have_the_names_of_the_programs_group() {
+        let mut metrics = Metrics::default();
+        let mut part = analysis(&[(1, FindingId::NagleDelayedAck, 40)]);
+        let mut group = ControlGroup::of_path("/kubepods");
+        group.container = Some(Container { id: "0123456789abcdef".into(), name: None });
+        let namespace = Some("shop".into());
+        group.pod = Some(Pod { uid: "9".into(), namespace, name: Some("web-0".into()) });
+        part.connections[0].connection.processes[0].group = Some(Arc::new(group));
+        metrics.add(&part, 7);
+        let labels = "process=\"redis\",port=\"6379\",protocol=\"tcp\",container=\"0123456789ab\",\
+                      namespace=\"shop\",pod=\"web-0\"}";
+        let text = metrics.text();
+        assert!(text.contains(&format!("{{finding=\"nagle-delayed-ack\",{labels} 1")), "{text}");
     }
 
     #[test]

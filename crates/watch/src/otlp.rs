@@ -4,7 +4,7 @@
 
 use serde_json::{Value, json};
 use sockscope_analysis::{Analysis, ConnectionAnalysis, Finding};
-use sockscope_record::{Process, Stage};
+use sockscope_record::{ControlGroup, Process, Stage};
 
 use crate::exponential::Exponential;
 use crate::exposition::{Family, Sample, families};
@@ -127,6 +127,9 @@ fn attribute(label: &str, value: &str) -> Value {
     match (label, value.parse::<u16>()) {
         ("process", _) => text("process.executable.name", value),
         ("protocol", _) => text("network.transport", value),
+        ("container", _) => text("container.name", value),
+        ("namespace", _) => text("k8s.namespace.name", value),
+        ("pod", _) => text("k8s.pod.name", value),
         ("port", Ok(port)) => int("server.port", port),
         // The group of connections beyond the bound has the port `other`.
         _ => text(&format!("sockscope.{label}"), value),
@@ -183,6 +186,7 @@ fn record(one: &ConnectionAnalysis, finding: &Finding, at_ns: u64) -> Value {
     if let Some(process) = connection.processes.iter().find(on_side) {
         attributes.push(text("process.executable.name", &process.comm));
         attributes.push(int("process.pid", process.pid));
+        attributes.extend(process.group.iter().flat_map(|group| of_group(group)));
     }
     let evidence = finding.evidence.iter().map(|it| json!({"stringValue": it.text}));
     let evidence: Vec<Value> = evidence.collect();
@@ -201,15 +205,60 @@ fn record(one: &ConnectionAnalysis, finding: &Finding, at_ns: u64) -> Value {
     })
 }
 
+/// The names of a control group, as OpenTelemetry names them where it does.
+fn of_group(group: &ControlGroup) -> Vec<Value> {
+    let (container, pod) = (group.container.as_ref(), group.pod.as_ref());
+    let of_container = if pod.is_some() { "k8s.container.name" } else { "container.name" };
+    let all = [
+        ("process.linux.cgroup", Some(&group.path)),
+        ("sockscope.unit", group.unit.as_ref()),
+        ("container.id", container.map(|it| &it.id)),
+        (of_container, container.and_then(|it| it.name.as_ref())),
+        ("k8s.namespace.name", pod.and_then(|it| it.namespace.as_ref())),
+        ("k8s.pod.name", pod.and_then(|it| it.name.as_ref())),
+        ("k8s.pod.uid", pod.map(|it| &it.uid)),
+    ];
+    all.into_iter().filter_map(|(name, it)| Some(text(name, it?))).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use sockscope_analysis::{Evidence, FindingId};
+    use sockscope_record::{Container, Pod};
 
     use super::*;
     use crate::testing::analysis;
 
     fn sender() -> Sender {
         Sender { host: "h".to_owned(), version: "1".to_owned(), started_ns: 5 }
+    }
+
+    #[test]
+    fn a_finding_has_the_names_of_its_pod_and_container() {
+        let mut group = ControlGroup::of_path("/system.slice/a.service");
+        assert_eq!(
+            of_group(&group),
+            [
+                text("process.linux.cgroup", "/system.slice/a.service"),
+                text("sockscope.unit", "a.service")
+            ]
+        );
+        group.unit = None;
+        group.container = Some(Container { id: "7".into(), name: Some("app".into()) });
+        assert_eq!(
+            of_group(&group)[1..],
+            [text("container.id", "7"), text("container.name", "app")]
+        );
+        let (namespace, name) = (Some("shop".into()), Some("web-0".into()));
+        group.pod = Some(Pod { uid: "9".into(), namespace, name });
+        let in_pod = [
+            text("container.id", "7"),
+            text("k8s.container.name", "app"),
+            text("k8s.namespace.name", "shop"),
+            text("k8s.pod.name", "web-0"),
+            text("k8s.pod.uid", "9"),
+        ];
+        assert_eq!(of_group(&group)[1..], in_pod);
     }
 
     #[test]

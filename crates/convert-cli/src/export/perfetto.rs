@@ -327,5 +327,7 @@ fn joined(losses: &[LossInterval]) -> Vec<(u64, u64, u64)> {
 /// The program of a side, or a question mark.
 fn program(processes: &[Process], side: Side) -> String {
     let process = processes.iter().find(|process| process.side == side);
-    process.map_or("?".to_owned(), |it| format!("{} ({})", it.comm, it.pid))
+    let Some(process) = process else { return "?".to_owned() };
+    let group = process.named_group().map_or(String::new(), |group| format!(", {group}"));
+    format!("{} ({}{group})", process.comm, process.pid)
 }

@@ -185,9 +185,7 @@ fn comment(end: &End<'_>, record: &Record, remarks: Option<&mut Vec<Remark>>) ->
     let mut lines = Vec::new();
     if !end.was_seen {
         let processes = &end.connection.processes;
-        lines.extend(processes.iter().map(|process| {
-            format!("{}: {} (pid {})", process.side.name(), process.comm, process.pid)
-        }));
+        lines.extend(processes.iter().map(|process| format!("{}: {process}", process.side.name())));
     }
     let remarks = remarks.map(|remarks| {
         let is_due = |remark: &Remark| remark.at_ns <= record.at_ns;

@@ -80,8 +80,10 @@ fn end(connection: &ConnectionAnalysis, side: Side) -> Markup {
         .map(|process| process.comm.as_str())
         .collect();
     names.dedup();
+    let groups = about.processes.iter().filter(|process| process.side == side);
+    let group = groups.filter_map(|process| process.named_group()).map(ToString::to_string).next();
     html! {
         @if !names.is_empty() { (printable(&names.join(", "))) " " }
-        span class="address" { (address) }
+        span class="address" { (address) @if let Some(group) = group { " " (printable(&group)) } }
     }
 }

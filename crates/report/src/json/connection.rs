@@ -8,6 +8,7 @@ use sockscope_analysis::{
 use sockscope_record::{Process, Protocol};
 
 use super::flow::{FlowView, TimesView};
+use super::group::GroupView;
 use super::requests::RequestsView;
 use crate::{Report, fix_to_try};
 
@@ -93,11 +94,18 @@ struct ProcessView<'a> {
     pid: u32,
     comm: &'a str,
     side: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    group: Option<GroupView<'a>>,
 }
 
 impl<'a> ProcessView<'a> {
     fn new(process: &'a Process) -> Self {
-        Self { pid: process.pid, comm: &process.comm, side: process.side.name() }
+        Self {
+            pid: process.pid,
+            comm: &process.comm,
+            side: process.side.name(),
+            group: process.group.as_deref().map(GroupView::new),
+        }
     }
 }
 

@@ -180,7 +180,8 @@ fn write_connection(
     writeln!(out, "# flows {from_client} >, {from_server} <: {protocol} {client} > {server}")?;
     for process in &connection.processes {
         let (side, comm) = (process.side.name(), style.clean(&process.comm));
-        writeln!(out, "#   {side} {comm} (pid {})", process.pid)?;
+        let group = process.named_group().map_or(String::new(), |group| format!(", {group}"));
+        writeln!(out, "#   {side} {comm} (pid {}{})", process.pid, style.clean(&group))?;
     }
     Ok(())
 }

@@ -93,16 +93,28 @@ pub(super) fn write_ends(
         .try_for_each(|text| page.labelled("note", &text, Tone::Plain))
 }
 
-/// As `nginx (pid 17), nginx (pid 18)`; a question mark where none was seen.
+/// As `nginx (pid 17), nginx (pid 18) in unit nginx.service`; a question mark where none was seen.
 fn programs(analysis: &ConnectionAnalysis, side: Side) -> String {
-    let processes = analysis.connection.processes.iter().filter(|process| process.side == side);
-    let mut names: Vec<_> =
-        processes.map(|process| format!("{} (pid {})", process.comm, process.pid)).collect();
+    let processes = &analysis.connection.processes;
+    let processes = || processes.iter().filter(|process| process.side == side);
+    let first = processes().next().and_then(|process| process.named_group());
+    // Workers of one server have one group, which is named once.
+    let is_of_all = processes().all(|process| process.named_group() == first);
+    let mut names: Vec<_> = processes()
+        .map(|process| match is_of_all {
+            true => format!("{} (pid {})", process.comm, process.pid),
+            false => process.to_string(),
+        })
+        .collect();
     if let Some(more) = names.len().checked_sub(PROCESSES_NAMED).filter(|more| *more > 0) {
         names.truncate(PROCESSES_NAMED);
         names.push(format!("and {} more", count(more as u64)));
     }
-    if names.is_empty() { "?".to_owned() } else { names.join(", ") }
+    match first.filter(|_| is_of_all) {
+        _ if names.is_empty() => "?".to_owned(),
+        Some(group) => format!("{} in {group}", names.join(", ")),
+        None => names.join(", "),
+    }
 }
 
 /// Whether anything passed in this direction.

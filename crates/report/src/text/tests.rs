@@ -627,6 +627,26 @@ fn of_very_many_processes_the_first_are_named() {
 }
 
 #[test]
+fn a_unit_of_several_processes_is_named_once_and_others_with_each() {
+    let mut analysis = fixed();
+    let group = |path| Some(std::sync::Arc::new(sockscope_record::ControlGroup::of_path(path)));
+    let processes = &mut analysis.connections[0].connection.processes;
+    processes.retain(|process| process.side == Side::Server);
+    processes.truncate(1);
+    processes[0].group = group("/system.slice/nginx.service");
+    let second = sockscope_record::Process { pid: 9, ..processes[0].clone() };
+    processes.push(second);
+    let words = |text: String| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let (first, said) = (processes[0].clone(), words(text(&analysis)));
+    let both = format!("{0} (pid {1}), {0} (pid 9) in unit nginx.service", first.comm, first.pid);
+    assert!(said.contains(&both), "{said}");
+    analysis.connections[0].connection.processes[1].group = group("/user.slice");
+    let said = words(text(&analysis));
+    let each = format!("{0} (pid {1}, unit nginx.service), {0} (pid 9)", first.comm, first.pid);
+    assert!(said.contains(&each), "{said}");
+}
+
+#[test]
 fn what_costs_no_time_is_named_without_a_time() {
     let verdict = verdict(|analysis, finding| {
         let split = Finding { id: FindingId::SplitMessage, cost_ns: 0, ..finding.clone() };

@@ -58,6 +58,9 @@ pub(super) struct EndView<'a> {
 struct ProcessView<'a> {
     pid: u32,
     name: &'a str,
+    /// Its unit, container and pod in words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    group: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -189,7 +192,8 @@ impl<'a> EndView<'a> {
         let mut processes: Vec<ProcessView<'a>> = Vec::new();
         for process in connection.processes.iter().filter(|process| process.side == side) {
             if !processes.iter().any(|one| (one.pid, one.name) == (process.pid, &process.comm)) {
-                processes.push(ProcessView { pid: process.pid, name: &process.comm });
+                let group = process.named_group().map(ToString::to_string);
+                processes.push(ProcessView { pid: process.pid, name: &process.comm, group });
             }
         }
         Self { address: address.to_string(), processes }

@@ -1,6 +1,6 @@
 //! Words that select rows: `port:443 process:nginx finding:nagle`.
 
-use sockscope_record::Connection;
+use sockscope_record::{Connection, ControlGroup};
 
 use super::row::Row;
 
@@ -100,7 +100,10 @@ impl Word {
 fn has_process(connection: &Connection, text: &str) -> bool {
     let mut processes = connection.processes.iter();
     processes.any(|process| {
-        process.comm.to_lowercase().contains(text) || process.pid.to_string() == text
+        let is_in_group = |it: &ControlGroup| it.to_string().to_lowercase().contains(text);
+        process.comm.to_lowercase().contains(text)
+            || process.pid.to_string() == text
+            || process.named_group().is_some_and(is_in_group)
     })
 }
 

@@ -5,6 +5,7 @@ use std::io;
 use serde::Serialize;
 use sockscope_analysis::LedgerPart;
 use sockscope_record::Hold;
+use sockscope_report::GroupView;
 
 use super::row::Row;
 
@@ -45,6 +46,8 @@ struct Process<'a> {
     pid: u32,
     comm: &'a str,
     side: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    group: Option<GroupView<'a>>,
 }
 
 #[derive(Serialize)]
@@ -82,11 +85,7 @@ impl<'a> One<'a> {
             protocol: connection.protocol.name(),
             client: connection.client.to_string(),
             server: connection.server.to_string(),
-            processes: connection
-                .processes
-                .iter()
-                .map(|one| Process { pid: one.pid, comm: &one.comm, side: one.side.name() })
-                .collect(),
+            processes: connection.processes.iter().map(Process::of).collect(),
             sender: row.direction.sender().name(),
             waited_ns: row.waited_ns,
             ledger_ns: parts.map(|(part, ns)| (part.name().to_owned(), ns.into())).collect(),
@@ -96,6 +95,17 @@ impl<'a> One<'a> {
             hold: (row.hold != Hold::None).then(|| row.hold.name()),
             findings: row.findings.iter().map(Found::of).collect(),
             closed_since_ns: row.closed_ns,
+        }
+    }
+}
+
+impl<'a> Process<'a> {
+    fn of(one: &'a sockscope_record::Process) -> Self {
+        Self {
+            pid: one.pid,
+            comm: &one.comm,
+            side: one.side.name(),
+            group: one.group.as_deref().map(GroupView::new),
         }
     }
 }

@@ -21,9 +21,9 @@ export function atWords(ns) {
   return `+${seconds.replace(/000$/, "")} s`;
 }
 
-/** `python3 (17687)`, or the address where no process was seen. */
+/** `python3 (17687)` with its unit, container and pod, or the address where no process was seen. */
 export function endWords(end) {
   const [first, ...rest] = end.processes;
   if (!first) return end.address;
-  return `${first.name} (${first.pid})${rest.length ? ` and ${rest.length} more` : ""}`;
+  return `${first.name} (${first.pid}${first.group ? `, ${first.group}` : ""})${rest.length ? ` and ${rest.length} more` : ""}`;
 }
