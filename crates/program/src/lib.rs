@@ -22,6 +22,7 @@ pub mod outcome;
 pub mod output;
 pub mod output_dir;
 pub mod pick;
+pub mod pick_name;
 pub mod progress;
 pub mod recorded;
 pub mod recorder_thread;

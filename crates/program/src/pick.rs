@@ -7,10 +7,11 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
-use sockscope_probe::{Cgroup, Pick, SoLog};
+use sockscope_probe::{Cgroup, ControlGroups, Pick, SoLog};
 
 use crate::failure::Failure;
 use crate::machine;
+use crate::pick_name::{PickName, pick_name};
 
 /// Which connections to log. Options of different kinds must all match; values of one kind are
 /// alternatives. Sockets that set SO_LOG are logged too: see --so-log.
@@ -32,6 +33,10 @@ pub struct PickArgs {
     /// Control group whose sockets to log: its folder in the cgroup2 file system
     #[arg(long, value_name = "DIR")]
     pub cgroup: Option<PathBuf>,
+    /// Pod, unit or container whose sockets to log: pod=NAME, pod=NAMESPACE/NAME, unit=NAME,
+    /// container=NAME or the first digits of its number
+    #[arg(long = "pick", value_name = "KIND=NAME", value_parser = pick_name, conflicts_with = "cgroup")]
+    pub named: Option<PickName>,
     /// Mark the SYN of logged connections (TCP option 253, RFC 6994), and log connections whose SYN
     /// is marked
     #[arg(long)]
@@ -111,10 +116,11 @@ pub fn process(text: &str) -> Result<u32, String> {
 impl PickArgs {
     /// Whether one of them is given.
     pub fn is_any(&self) -> bool {
-        let Self { port, addr, pid, comm, cgroup, in_band, so_log } = self;
+        let Self { port, addr, pid, comm, cgroup, named, in_band, so_log } = self;
         !(port.is_empty() && addr.is_empty() && pid.is_empty())
             || comm.is_some()
             || cgroup.is_some()
+            || named.is_some()
             || *in_band
             || so_log.is_some()
     }
@@ -146,13 +152,17 @@ impl PickArgs {
     ///
     /// When the control group is not there, or nothing would be recorded.
     pub fn find(&self, group: Option<&Cgroup>) -> Result<Pick, Failure> {
-        let cgroup = match (group, &self.cgroup) {
-            (Some(_), Some(_)) => {
+        let cgroup = match (group, &self.cgroup, &self.named) {
+            (Some(_), Some(_), _) => {
                 return Err(Failure::new("--cgroup and a command exclude each other; give one"));
             }
-            (Some(group), None) => Some(group.id()),
-            (None, Some(path)) => Some(existing_group(path)?),
-            (None, None) => None,
+            (Some(_), _, Some(_)) => {
+                return Err(Failure::new("--pick and a command exclude each other; give one"));
+            }
+            (Some(group), None, None) => Some(group.id()),
+            (None, Some(path), _) => Some(existing_group(path)?),
+            (None, None, Some(named)) => Some(named.find(&ControlGroups::of_machine().folders())?),
+            (None, None, None) => None,
         };
         let mut pick = Pick {
             cgroup,

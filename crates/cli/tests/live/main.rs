@@ -37,6 +37,7 @@ mod lab_link;
 mod last_trace;
 mod low_mark;
 mod missed;
+mod named;
 mod nested;
 mod network_queue;
 mod one_connection;
