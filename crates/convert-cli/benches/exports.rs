@@ -40,7 +40,7 @@ fn main() {
     fs::create_dir(&out).expect("a folder");
     let made = write(&dir, records);
     for round in 1..=3 {
-        let parquet = |table, file| write_parquet(table, file, "", &mut |_| {});
+        let parquet = |table, file| write_parquet(table, file, &[], &mut |_| {});
         table(
             &format!("records parquet {round}"),
             &dir,

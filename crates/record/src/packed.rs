@@ -510,6 +510,7 @@ impl Record {
 
     /// With all its times on another clock. An unknown time stays unknown.
     #[must_use]
+    #[inline]
     pub fn on_clock(mut self, moved: impl Fn(u64) -> u64) -> Self {
         self.at_ns = moved(self.at_ns);
         match self.kind {

@@ -53,6 +53,9 @@ pub enum Error {
     /// The file of a table cannot be written.
     #[error("{0}")]
     Write(#[source] std::io::Error),
+    /// The file of a table cannot be read.
+    #[error("no whole Parquet file: {0}")]
+    Read(String),
     /// A table cannot be made.
     #[error(transparent)]
     Table(#[from] arrow_schema::ArrowError),

@@ -21,6 +21,8 @@ mod flows;
 mod ledger;
 #[cfg(feature = "files")]
 mod parquet;
+#[cfg(feature = "files")]
+mod parquet_read;
 mod read;
 mod records;
 #[cfg(feature = "files")]
@@ -38,8 +40,10 @@ pub use describe::{Description, descriptions};
 pub use error::Error;
 #[cfg(feature = "files")]
 pub use parquet::{META, write_parquet};
+#[cfg(feature = "files")]
+pub use parquet_read::{ParquetRecords, read_parquet};
 pub use read::{read_connections, read_records};
-pub use records::records;
+pub use records::{records, records_of};
 #[cfg(feature = "files")]
 pub use sorted::sorted_records;
 pub use table::{BATCH_ROWS, SCHEMA, Table};

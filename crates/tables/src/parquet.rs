@@ -18,8 +18,8 @@ const GROUP_ROWS: usize = 122_880;
 /// Key of the bundle's `meta.json` in the metadata of a file.
 pub const META: &str = "sockscope.meta";
 
-/// Writes a table with the text of the bundle's `meta.json`, and calls `wrote` with the number of rows of each batch.
-/// Returns the number of rows.
+/// Writes a table with these facts in the file's metadata, as [`META`] with the text of the bundle's `meta.json`. An
+/// empty fact is left out. Calls `wrote` with the number of rows of each batch, and returns the number of rows.
 ///
 /// # Errors
 ///
@@ -27,11 +27,11 @@ pub const META: &str = "sockscope.meta";
 pub fn write_parquet(
     table: Table,
     out: impl Write + Send,
-    meta: &str,
+    facts: &[(&str, &str)],
     wrote: &mut dyn FnMut(u64),
 ) -> Result<u64, Error> {
     let schema = table.schema();
-    let properties = properties(&table, meta)?;
+    let properties = properties(&table, facts)?;
     let mut writer = ArrowWriter::try_new(out, schema, Some(properties)).map_err(failure)?;
     let mut rows = 0;
     for batch in table {
@@ -44,16 +44,12 @@ pub fn write_parquet(
     Ok(rows)
 }
 
-fn properties(table: &Table, meta: &str) -> Result<WriterProperties, Error> {
+fn properties(table: &Table, facts: &[(&str, &str)]) -> Result<WriterProperties, Error> {
     let schema = table.schema();
     let level = ZstdLevel::try_new(1).map_err(failure)?;
-    let facts = [
-        (SCHEMA, schema.metadata().get(SCHEMA).cloned()),
-        (META, (!meta.is_empty()).then(|| meta.to_owned())),
-    ];
-    let facts = facts
-        .into_iter()
-        .filter_map(|(key, value)| Some(KeyValue { key: key.to_owned(), value: Some(value?) }));
+    let of_schema = schema.metadata().get(SCHEMA).map(|version| (SCHEMA, version.as_str()));
+    let facts = of_schema.into_iter().chain(facts.iter().copied()).filter(|(_, it)| !it.is_empty());
+    let facts = facts.map(|(key, it)| KeyValue { key: key.to_owned(), value: Some(it.to_owned()) });
     let mut properties = WriterProperties::builder()
         .set_writer_version(WriterVersion::PARQUET_1_0)
         .set_compression(Compression::ZSTD(level))

@@ -14,7 +14,7 @@ use sockscope_record::{Kind, Record};
 use sockscope_trace::{Bundle, RecordReader};
 
 use crate::column::{field, signed, timestamp};
-use crate::table::{batch, schema};
+use crate::table::{BATCH_ROWS, batch, schema};
 use crate::{Error, Table, WallClock};
 
 /// Its name.
@@ -98,6 +98,19 @@ pub fn records(bundle: &Bundle) -> Result<Table, Error> {
     let (schema, encoder) = (records_schema(), Encoder::new(WallClock::of(bundle.meta())));
     let batches = Batches { records: bundle.records()?, encoder, schema: schema.clone() };
     Ok(Table::new(TABLE, schema, Box::new(batches)))
+}
+
+/// These records as a table, in their order.
+pub fn records_of(records: Vec<Record>, clock: WallClock) -> Table {
+    let (schema, encoder) = (records_schema(), Encoder::new(clock));
+    let (of_batch, mut at) = (schema.clone(), 0);
+    let batches = std::iter::from_fn(move || {
+        let end = records.len().min(at + BATCH_ROWS);
+        let part = records.get(at..end).filter(|part| !part.is_empty())?;
+        at = end;
+        Some(encoder.batch(&of_batch, part))
+    });
+    Table::new(TABLE, schema, Box::new(batches))
 }
 
 struct Batches {

@@ -32,6 +32,12 @@ impl Table {
         Self { name, schema, batches }
     }
 
+    /// A table of another crate, as one batch. Its schema has the table's version.
+    pub fn of_batch(name: &'static str, batch: RecordBatch) -> Self {
+        let schema = batch.schema();
+        Self::new(name, schema, Box::new(std::iter::once(Ok(batch))))
+    }
+
     /// Its name, as `records`.
     pub fn name(&self) -> &'static str {
         self.name

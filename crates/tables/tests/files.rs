@@ -9,7 +9,10 @@ use arrow_array::{Array, RecordBatch};
 use bytes::Bytes;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use sockscope_record::{FlowId, Kind, Record};
-use sockscope_tables::{META, read_records, records, sorted_records, write_csv, write_parquet};
+use sockscope_tables::{
+    META, WallClock, read_parquet, read_records, records, records_of, sorted_records, write_csv,
+    write_parquet,
+};
 use sockscope_trace::{Bundle, BundleWriter, ClockSnapshot, Meta};
 use tempfile::TempDir;
 
@@ -46,7 +49,7 @@ fn bundle(records: &[Record]) -> (TempDir, Bundle) {
 fn parquet(dir: &Path, bundle: &Bundle, meta: &str) -> Bytes {
     let table = sorted_records(bundle, dir, &mut |_| {}).expect("readable");
     let (mut file, mut written) = (Vec::new(), 0);
-    let rows = write_parquet(table, &mut file, meta, &mut |more| written += more);
+    let rows = write_parquet(table, &mut file, &[(META, meta)], &mut |more| written += more);
     assert_eq!(rows.expect("memory takes it"), written);
     file.into()
 }
@@ -147,6 +150,20 @@ fn a_full_disk_is_an_error_of_the_file() {
         sockscope_tables::Error::Write(error) => error.kind() == io::ErrorKind::StorageFull,
         _ => false,
     };
-    assert!(is_full(write_parquet(table(), Full(1_000), "", &mut |_| {}).expect_err("full")));
+    assert!(is_full(write_parquet(table(), Full(1_000), &[], &mut |_| {}).expect_err("full")));
     assert!(is_full(write_csv(table(), Full(1_000), &mut |_| {}).expect_err("full")));
+}
+
+#[test]
+fn records_of_a_file_are_read_back_with_its_facts() {
+    let all = all_records(FEW);
+    let table = records_of(all.clone(), WallClock::default());
+    let mut file = Vec::new();
+    let rows = write_parquet(table, &mut file, &[("a fact", "its text")], &mut |_| {});
+    assert_eq!(rows.unwrap(), FEW);
+    let read = read_parquet(file.clone()).unwrap();
+    assert_eq!((read.facts["a fact"].as_str(), read.records), ("its text", all));
+    file.truncate(file.len() / 2);
+    let error = read_parquet(file).expect_err("the end of the file is missing").to_string();
+    assert!(error.starts_with("no whole Parquet file: "), "{error}");
 }

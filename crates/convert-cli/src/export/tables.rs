@@ -13,7 +13,9 @@ use sockscope_program::output_dir::create_output;
 use sockscope_program::progress::Progress;
 use sockscope_program::stderr;
 use sockscope_record::counted;
-use sockscope_tables::{Error, Table, Tables, WallClock, sorted_records, write_csv, write_parquet};
+use sockscope_tables::{
+    Error, META, Table, Tables, WallClock, sorted_records, write_csv, write_parquet,
+};
 use sockscope_trace::{Bundle, is_bundle};
 
 /// Room before a write.
@@ -77,7 +79,7 @@ impl Folder<'_> {
         let progress = Progress::begin(work, rows);
         let wrote = &mut |more| progress.add(more);
         let written = match self.kind {
-            Kind::Parquet => write_parquet(table, file, self.meta, wrote),
+            Kind::Parquet => write_parquet(table, file, &[(META, self.meta)], wrote),
             Kind::Csv => write_csv(table, file, wrote),
         };
         written.map_err(|error| match error {
