@@ -13,7 +13,7 @@ class Documents(unittest.TestCase):
         self.addCleanup(os.chdir, folder)
 
     def test_examples_of_pages_have_the_results_that_they_show(self):
-        for page in ("docs/reference/python.md", "python/README.md"):
+        for page in ("docs/reference/python.md", "docs/reference/fleet.md", "python/README.md"):
             with self.subTest(page):
                 self.assertEqual(examples.of_page(page), [])
 

@@ -37,6 +37,7 @@ pub const TABLE: &[Row] = &[
         "watch",
         "the rules of the flight recorder: when to keep, what to forget, what to count",
     ),
+    row(3, "fleet", "segments of many hosts as Parquet, and the analysis of all of them together"),
     row(4, "lab", "experiments on the model: workloads, topologies, runs, figures"),
     row(4, "live", "experiments on this kernel: protocols, layers, their cost"),
     row(5, "claims", "the papers' claims judged by runs"),

@@ -35,7 +35,8 @@ Examples:
   sockscope export t --to pcapng -o t.pcapng
   wireshark t.pcapng
   sockscope export t --to perfetto -o t.pftrace
-  sockscope export t --to parquet -o tables";
+  sockscope export t --to parquet -o tables
+  sockscope export t --to spool -o spool";
 
 const CONVERT_EXAMPLES: &str = "\
 Examples:
@@ -66,7 +67,7 @@ pub struct Export {
     /// Form of the output
     #[arg(long, value_enum, value_name = "FORM")]
     pub to: Form,
-    /// File to write, or of tables a folder; pcapng has a second file for servers on this host, as F-server.pcapng
+    /// File to write, or of tables and a spool a folder; pcapng has a second file for servers on this host, as F-server.pcapng
     #[arg(short, long, value_name = "F")]
     pub output: PathBuf,
 }
@@ -82,4 +83,6 @@ pub enum Form {
     Parquet,
     /// The same tables as text
     Csv,
+    /// A segment of a fleet's spool, which `python -m sockscope.fleet` reads
+    Spool,
 }

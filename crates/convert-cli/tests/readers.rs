@@ -209,3 +209,25 @@ fn the_package_of_perfetto_knows_every_field_and_every_parent() {
     let events = said.split(' ').nth(1).expect("the number of events");
     check(&python, "check_perfetto.py", &[&path("t.pftrace").display().to_string(), events]);
 }
+
+#[test]
+fn a_reader_finds_the_records_of_a_spool_with_their_folders_as_columns() {
+    let test = "a_reader_finds_the_records_of_a_spool_with_their_folders_as_columns";
+    let Some(python) = python(test) else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let spool = folder.path().join("spool");
+    let trace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../cli/demo/two-writes.sockscope");
+    assert!(
+        text(&export(&trace, "spool", &spool).stderr)
+            .contains("2109 records of host vm in 1 file of")
+    );
+    let again = export(&trace, "spool", &spool);
+    assert!(text(&again.stderr).ends_with("spool has this trace already\n"), "{again:?}");
+    let query = format!(
+        "import duckdb; print(*duckdb.sql(\"SELECT count(*), min(day), max(hour), max(bucket) \
+         FROM read_parquet('{}/day=*/*/*/*.parquet', hive_partitioning=true)\").fetchall()[0])",
+        spool.display()
+    );
+    let output = Command::new(python).args(["-c", &query]).output().expect("python");
+    assert_eq!(text(&output.stdout).trim(), "2109 2026-11-21 04 149", "{output:?}");
+}

@@ -14,6 +14,7 @@
 //! | `bundle`, `figure` | traces and charts made of that |
 //! | `pattern_file`, `pattern_change` | what programs did with their sockets, as a file, and a change to it |
 //! | `replay` | these calls made again on modelled hosts |
+//! | `fleet` | a spool of many modelled hosts, and the truth about it |
 //! | `comparison` | the same experiment on the model and on a kernel |
 
 mod atm_pair;
@@ -22,6 +23,7 @@ pub mod capture;
 mod cache_interface;
 pub mod comparison;
 pub mod figure;
+pub mod fleet;
 mod link_faults;
 pub mod model;
 pub mod pattern_change;

@@ -96,5 +96,6 @@ lines!(
     sockscope_report::FilterError,
     sockscope_report::ReportError,
     sockscope_report::plot::PlotError,
+    sockscope_fleet::Error,
     sockscope_tables::Error,
 );

@@ -10,6 +10,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use sockscope_experiment::result::{RunResult, write_json, write_text};
 use sockscope_experiment::{Experiment, builtin, builtin_by_id};
+use sockscope_lab::fleet::{Fleet, write_fleet};
 use sockscope_lab::{bundle, figure, run as model};
 use sockscope_record::counted;
 
@@ -71,6 +72,22 @@ fn named(name: &str) -> Result<Experiment, Problem> {
     let experiment = Experiment::parse(name, &text)?;
     figure::check_plots(name, &experiment)?;
     Ok(experiment)
+}
+
+/// Writes a spool of modelled hosts. Returns the truth about it as JSON.
+#[pyfunction]
+pub(crate) fn fleet(
+    py: Python<'_>,
+    spool: PathBuf,
+    hosts: u32,
+    rounds: u32,
+    seed: u64,
+) -> PyResult<Py<PyBytes>> {
+    let truth = py.detach(|| {
+        let truth = write_fleet(&spool, &Fleet { hosts, rounds, seed })?;
+        serde_json::to_vec(&truth).map_err(Problem::new)
+    })?;
+    Ok(PyBytes::new(py, &truth).unbind())
 }
 
 #[pymethods]

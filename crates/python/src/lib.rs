@@ -15,6 +15,7 @@ mod connections;
 mod convert;
 mod error;
 mod figure;
+mod fleet;
 mod lab;
 mod lab_tables;
 mod numbers;
@@ -36,6 +37,10 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(analyse::analyse, module)?)?;
     module.add_function(wrap_pyfunction!(bundle::open, module)?)?;
     module.add_function(wrap_pyfunction!(convert::convert, module)?)?;
+    module.add_function(wrap_pyfunction!(fleet::fleet_analyse, module)?)?;
+    module.add_function(wrap_pyfunction!(fleet::fleet_plan, module)?)?;
+    module.add_function(wrap_pyfunction!(fleet::fleet_write, module)?)?;
     module.add_function(wrap_pyfunction!(lab::experiments, module)?)?;
-    module.add_function(wrap_pyfunction!(lab::run, module)?)
+    module.add_function(wrap_pyfunction!(lab::run, module)?)?;
+    module.add_function(wrap_pyfunction!(lab::fleet, module)?)
 }

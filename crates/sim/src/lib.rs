@@ -43,4 +43,6 @@ pub use process::ProcessId;
 pub use program::{Action, Answer, Conversion, Data, Note, Program, ProgramContext, Way};
 pub use scenario::{HostConfig, LogPolicy, ProbeConfig, Scenario};
 pub use simulation::{ScenarioError, Simulation};
-pub use sink::{Activity, ActivityState, BundleSink, Digest, Everything, NoRecords, RecordSink};
+pub use sink::{
+    Activity, ActivityState, BundleSink, Digest, Everything, NoRecords, RecordSink, of_model,
+};

@@ -3,6 +3,7 @@
 mod ordered;
 mod pcapng;
 mod perfetto;
+mod spool;
 mod tables;
 
 use sockscope_program::failure::Failure;
@@ -17,5 +18,6 @@ pub fn export(arguments: &args::Export) -> Result<(), Failure> {
         args::Form::Parquet => tables::export(dir, output, tables::Kind::Parquet),
         args::Form::Perfetto => perfetto::export(dir, output),
         args::Form::Pcapng => pcapng::export(dir, output),
+        args::Form::Spool => spool::export(dir, output),
     }
 }

@@ -1,0 +1,98 @@
+"""The analysis of a fleet: the segments of many hosts in a spool, one task for each bucket of connections.
+
+`analyse` does it all. `plan`, `analyse_task` and `write` are its three steps, for other engines: a task is bytes, its
+summary is bytes, and tasks need nothing of each other. Summaries add up to the same files in any order.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from sockscope import _native
+from sockscope._errors import Error
+
+__all__ = ["Plan", "Written", "analyse", "analyse_task", "plan", "write"]
+
+RETRIES = 3
+"""Attempts after the first one for a task whose worker is lost."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The work of a spool."""
+
+    head: bytes
+    """What is known before records are read: for `write`."""
+    tasks: list[bytes]
+    """The tasks, the ones with most records first."""
+
+
+@dataclass(frozen=True)
+class Written:
+    """What was analysed and written."""
+
+    connections: int
+    records: int
+    findings: int
+    problems: list[str]
+    """What was not whole, and was left out: one sentence each."""
+
+
+def plan(spool: str | os.PathLike[str]) -> Plan:
+    """Divides the analysis of a spool into tasks. Workers need the spool under the same path."""
+    head, tasks = _native.fleet_plan(Path(spool).absolute())
+    # A stable sort: the order is that of the buckets where numbers are equal.
+    tasks.sort(key=lambda it: -it[1])
+    return Plan(head, [task for task, _ in tasks])
+
+
+def analyse_task(task: bytes) -> bytes:
+    """The summary of a task."""
+    return _native.fleet_analyse(task)
+
+
+def write(head: bytes, summaries: Iterable[bytes], out: str | os.PathLike[str]) -> Written:
+    """Adds up the summaries of all tasks, and writes the tables into the folder `out`."""
+    return Written(*_native.fleet_write(head, list(summaries), Path(out)))
+
+
+def analyse(
+    spool: str | os.PathLike[str],
+    out: str | os.PathLike[str],
+    *,
+    scheduler: str | None = None,
+    workers: int = 0,
+) -> Written:
+    """Analyses a spool, and writes the summaries into the folder `out`.
+
+    `scheduler` is the address of a scheduler of Dask. Else `workers` processes are started on this machine; with 0 it
+    is done in this process, without Dask. The files have the same bytes in each case.
+    """
+    work = plan(spool)
+    if scheduler is None and workers == 0:
+        summaries: Sequence[bytes] = [analyse_task(task) for task in work.tasks]
+    else:
+        summaries = _by_dask(work.tasks, scheduler, workers)
+    return write(work.head, summaries, out)
+
+
+def _by_dask(tasks: list[bytes], scheduler: str | None, workers: int) -> list[bytes]:
+    try:
+        import distributed
+    except ModuleNotFoundError as error:
+        line = "an analysis on several processes needs Dask, which is not installed: pip install distributed"
+        raise Error(f"{line}; or --workers 0") from error
+    if scheduler is not None:
+        with distributed.Client(scheduler) as client:
+            return _gathered(client, tasks)
+    cluster = distributed.LocalCluster(n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=None)
+    with cluster, distributed.Client(cluster) as client:
+        return _gathered(client, tasks)
+
+
+def _gathered(client, tasks: list[bytes]) -> list[bytes]:
+    # Each task is its own: equal arguments are no reason to do one of them only.
+    return client.gather(client.map(analyse_task, tasks, pure=False, retries=RETRIES))
