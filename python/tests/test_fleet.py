@@ -1,6 +1,8 @@
 """The fleet: modelled hosts with known clocks and planted troubles, analysed with and without Dask."""
 
+import contextlib
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -112,6 +114,31 @@ class TenHosts(unittest.TestCase):
             summaries = client.gather(futures)
         fleet.write(work.head, summaries, self.folder / "killed")
         self.assertEqual(content(self.folder / "killed"), content(self.result))
+
+    def test_each_query_of_the_guide_has_an_answer(self):
+        page = (bundles.ROOT / "docs/guide/fleet-queries.md").read_text(encoding="utf-8")
+        queries = re.findall(r"^```sql\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+        self.assertEqual(len(queries), page.count("\n## "))
+        (self.folder / "queries").mkdir()
+        (self.folder / "queries" / "fleet").symlink_to(self.result)
+        with contextlib.chdir(self.folder / "queries"):
+            # The rows of DuckDB itself need another library for times.
+            answers = [duckdb.sql(query).pl().rows() for query in queries]
+        for query, rows in zip(queries, answers):
+            with self.subTest(query):
+                self.assertTrue(rows)
+        worst = {row[:3] for row in answers[0]}
+        self.assertLessEqual(
+            {
+                ("web", "orders:8080", "nagle-delayed-ack"),
+                ("sync", "archive:2049", "slow-reader"),
+                ("mail", "relay:25", "retransmission"),
+                ("replica", "primary:3306", "receive-window-limited"),
+            },
+            worst,
+        )
+        [ahead_of_first] = [row[1] for row in answers[8] if row[0] == "host-000"]
+        self.assertLess(abs(ahead_of_first), 2_000, "milliseconds")
 
     def test_the_command_prints_sums_and_problems(self):
         command = [sys.executable, "-m", "sockscope.fleet", self.folder / "spool", "-o", self.folder / "command"]
