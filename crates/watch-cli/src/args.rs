@@ -71,6 +71,9 @@ pub struct Watch {
     /// Write each finding as a line of JSON to this file, which may be rotated; - is standard output
     #[arg(long, value_name = "FILE")]
     pub findings: Option<PathBuf>,
+    /// Write each sealed segment as Parquet into this folder too, for `python -m sockscope.fleet`
+    #[arg(long, value_name = "DIR")]
+    pub spool: Option<PathBuf>,
     /// Serve /metrics (OpenMetrics) and /keep there, as 127.0.0.1:9464
     #[arg(long, value_name = "ADDR:PORT")]
     pub listen: Option<SocketAddr>,

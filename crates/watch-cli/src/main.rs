@@ -18,6 +18,7 @@ mod sampling;
 mod sandbox;
 mod segments;
 mod serve;
+mod spool;
 mod watch;
 
 use std::process::ExitCode;

@@ -38,6 +38,15 @@ pub struct Segments {
     /// No segment is begun before this time.
     again_ns: u64,
     flushed_ns: u64,
+    /// Sealed segments for a spool, where there is one.
+    sealed: Option<Vec<Sealed>>,
+}
+
+/// A sealed segment, of which the folder stays until it is released.
+pub struct Sealed {
+    pub number: u64,
+    pub folder: PathBuf,
+    pub times_ns: (u64, u64),
 }
 
 /// The segment that is being written.
@@ -67,6 +76,7 @@ impl Segments {
             removed_early: 0,
             again_ns: 0,
             flushed_ns: 0,
+            sealed: None,
         }
     }
 
@@ -146,12 +156,15 @@ impl Segments {
         };
         let described = closed.iter().try_for_each(|it| open.writer.connection(it));
         match described.and_then(|()| open.writer.finish(meta)) {
-            Ok(()) => self.ring.push(Segment {
-                number: open.number,
-                from_ns: open.from_ns,
-                until_ns: now_ns,
-                bytes,
-            }),
+            Ok(()) => {
+                let (number, from_ns) = (open.number, open.from_ns);
+                self.ring.push(Segment { number, from_ns, until_ns: now_ns, bytes });
+                let folder = self.path(number);
+                if let Some(sealed) = &mut self.sealed {
+                    self.ring.hold_one(number);
+                    sealed.push(Sealed { number, folder, times_ns: (from_ns, now_ns) });
+                }
+            }
             Err(error) => self.give_up(&error, now_ns),
         }
         // A closed connection has records for a moment more.
@@ -216,6 +229,21 @@ impl Segments {
     /// A bundle was made of these.
     pub fn release(&mut self, held: &Held) {
         self.ring.release(&held.segments);
+    }
+
+    /// From now on each sealed segment is handed over, and stays until it is released.
+    pub fn hand_over(&mut self) {
+        self.sealed = Some(Vec::new());
+    }
+
+    /// Segments that were sealed since the last call.
+    pub fn take_sealed(&mut self) -> Vec<Sealed> {
+        self.sealed.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    /// A segment that was handed over is needed no more.
+    pub fn release_one(&mut self, number: u64) {
+        self.ring.release_one(number);
     }
 
     /// Bytes on the disk.

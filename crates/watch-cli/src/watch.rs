@@ -30,6 +30,7 @@ use crate::sampling::{Sampling, Spent};
 use crate::sandbox::{Sandbox, restrict};
 use crate::segments::{Held, Segments, prepare};
 use crate::serve::{Server, Shared};
+use crate::spool::Spool;
 
 /// The recorder hands a record over at most so long after its time: analyses end so long ago.
 const RECORDS_TAKE: Duration = Duration::from_millis(100);
@@ -95,6 +96,7 @@ struct Watch<'a> {
     conditions: Vec<Watched>,
     recording: Recording,
     segments: Segments,
+    spool: Option<Spool>,
     window: Window,
     facts: TraceFacts,
     refreshed_ns: Option<u64>,
@@ -147,8 +149,9 @@ fn start_in_sandbox(
     // A file that is rotated is begun again in its folder.
     let findings = arguments.findings.as_deref().filter(|file| *file != Path::new("-"));
     let findings = findings.map(folder_of);
-    let folders: Vec<&Path> =
-        [Some(arguments.output.as_path()), findings.as_deref()].into_iter().flatten().collect();
+    let folders =
+        [Some(arguments.output.as_path()), arguments.spool.as_deref(), findings.as_deref()];
+    let folders: Vec<&Path> = folders.into_iter().flatten().collect();
     let sandbox = Sandbox::new(&folders, arguments.otlp.is_some())?;
     let (files, (sender, is_restricted)) = (sandbox.files()?, sync_channel(1));
     let recording = Recording::start_then(pick.clone(), options, move || {
@@ -170,8 +173,11 @@ impl<'a> Watch<'a> {
         asked: Arc<AtomicBool>,
     ) -> Result<Self, Failure> {
         let folder = &arguments.output;
-        if !folder.is_dir() {
-            fs::create_dir(folder).map_err(|error| Failure::file("cannot make", folder, &error))?;
+        for folder in [Some(folder), arguments.spool.as_ref()].into_iter().flatten() {
+            if !folder.is_dir() {
+                fs::create_dir(folder)
+                    .map_err(|error| Failure::file("cannot make", folder, &error))?;
+            }
         }
         let earlier = prepare(&folder.join("segments"))?;
         let lines = arguments.findings.as_deref().map(Lines::open).transpose()?;
@@ -186,6 +192,7 @@ impl<'a> Watch<'a> {
         let serve = |address| Server::start(address, Arc::clone(&shared));
         let server = arguments.listen.map(serve).transpose()?;
         let collector = arguments.otlp.as_deref().map(Collector::start).transpose()?;
+        let spool = arguments.spool.clone().map(Spool::start).transpose()?;
         let meta = Meta {
             tool_version: env!("CARGO_PKG_VERSION").to_owned(),
             host: machine::host(),
@@ -210,12 +217,16 @@ impl<'a> Watch<'a> {
             when => when.to_vec(),
         };
         let longest = conditions.iter().map(|condition| condition.within).max().unwrap_or_default();
-        let segments =
+        let mut segments =
             Segments::new(folder.join("segments"), meta, arguments.keep, arguments.max_disk);
+        if spool.is_some() {
+            segments.hand_over();
+        }
         let mut watch = Self {
             arguments,
             recording,
             segments,
+            spool,
             window: Window::new(),
             facts,
             refreshed_ns: None,
@@ -313,8 +324,20 @@ impl<'a> Watch<'a> {
             }
             self.make_due(now_ns);
             self.finish_made();
+            self.spool();
         }
         self.end()
+    }
+
+    /// Hands sealed segments over to the spool.
+    fn spool(&mut self) {
+        let Some(spool) = &mut self.spool else { return };
+        for segment in self.segments.take_sealed() {
+            if let Err(number) = spool.add(segment) {
+                self.segments.release_one(number);
+            }
+        }
+        spool.take_done().into_iter().for_each(|number| self.segments.release_one(number));
     }
 
     /// Takes records for a moment.
@@ -488,7 +511,9 @@ impl<'a> Watch<'a> {
             std::thread::sleep(LOOK_EVERY);
             self.finish_made();
         }
+        self.spool();
         self.segments.seal(now_ns);
+        self.end_spool();
         let folder = self.segments.folder();
         fs::remove_dir_all(folder)
             .map_err(|error| Failure::file("cannot remove", folder, &error))?;
@@ -508,6 +533,15 @@ impl<'a> Watch<'a> {
             );
         }
         Ok(())
+    }
+
+    /// Waits for the last segment in the spool.
+    fn end_spool(&mut self) {
+        let Some(spool) = self.spool.take() else { return };
+        let [written, left_out] = spool.end(self.segments.take_sealed().pop());
+        let folder = self.arguments.spool.as_deref().unwrap_or(Path::new("."));
+        let written = counted(written, "segment");
+        stderr!("sockscope: {written} in the spool {}, {left_out} left out", folder.display());
     }
 
     /// Sends the metrics as of now, and the messages that wait.

@@ -302,3 +302,41 @@ fn root_a_full_disk_costs_the_oldest_and_the_recorder_goes_on() {
     let said = recorder.end();
     assert!(said.contains("the disk had no room for"), "{said}");
 }
+
+#[test]
+fn root_each_sealed_segment_is_in_the_spool() {
+    let test = "root_each_sealed_segment_is_in_the_spool";
+    if !may_record(test) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let spool = folder.path().join("spool");
+    let mut calls = python(CALLS);
+    let port = calls.port();
+    let arguments =
+        ["--keep", "5s", "--when", "lost > 50s in 60s", "--spool", spool.to_str().unwrap()];
+    let mut recorder = Watch::start(&mut watch(&port, folder.path(), &arguments));
+    recorder.wait_for("a trace is kept when");
+    calls.begin();
+    std::thread::sleep(Duration::from_secs(5));
+    let said = recorder.end();
+    assert!(said.contains(" in the spool ") && said.contains(", 0 left out"), "{said}");
+    let plan = sockscope_fleet::Plan::of(&spool).unwrap();
+    // Each number from the first to the last is there.
+    assert_eq!(plan.head.problems, [], "{said}");
+    let [recording] = &plan.head.recordings[..] else { panic!("{:?}", plan.head) };
+    assert!(recording.segments >= 4 && recording.records > 1_000, "{recording:?}: {said}");
+    let seals = fs::read_dir(spool.join(sockscope_fleet::SEGMENTS)).unwrap();
+    let segments = seals.map(|seal| -> sockscope_fleet::Segment {
+        serde_json::from_slice(&fs::read(seal.unwrap().path()).unwrap()).unwrap()
+    });
+    assert_eq!(segments.filter(|segment| segment.is_last).count(), 1);
+    // The segments of the connection are one to the analysis.
+    let summaries = plan.tasks.iter().map(sockscope_fleet::analyse).collect();
+    let written =
+        sockscope_fleet::write_summaries(&plan.head, summaries, &folder.path().join("fleet"));
+    let written = written.unwrap();
+    assert_eq!((written.connections, &written.problems[..]), (1, &[][..]));
+    assert!(written.findings > 0, "two writes for a second");
+    assert!(!folder.path().join("segments").exists());
+}

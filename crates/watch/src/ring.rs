@@ -1,6 +1,6 @@
 //! The segments of the recording that are on the disk.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 /// A part of the recording, in a folder of its own.
@@ -25,7 +25,8 @@ pub struct Ring {
     keep_ns: u64,
     bytes_max: u64,
     sealed: VecDeque<Segment>,
-    held: BTreeSet<u64>,
+    /// By number, how many need it.
+    held: BTreeMap<u64, u32>,
 }
 
 impl Ring {
@@ -35,7 +36,7 @@ impl Ring {
             keep_ns: u64::try_from(keep.as_nanos()).unwrap_or(u64::MAX),
             bytes_max,
             sealed: VecDeque::new(),
-            held: BTreeSet::new(),
+            held: BTreeMap::new(),
         }
     }
 
@@ -66,7 +67,7 @@ impl Ring {
         let mut bytes = self.bytes().saturating_add(open_bytes);
         while let Some(first) = self.sealed.front().copied() {
             let has_no_room = bytes > self.bytes_max;
-            let is_old = first.until_ns <= oldest_ns && !self.held.contains(&first.number);
+            let is_old = first.until_ns <= oldest_ns && !self.held.contains_key(&first.number);
             if !has_no_room && !is_old {
                 break;
             }
@@ -85,14 +86,26 @@ impl Ring {
     pub fn hold(&mut self, from_ns: u64, until_ns: u64) -> Vec<Segment> {
         let is_of = |segment: &&Segment| segment.until_ns > from_ns && segment.from_ns < until_ns;
         let held: Vec<Segment> = self.sealed.iter().filter(is_of).copied().collect();
-        self.held.extend(held.iter().map(|segment| segment.number));
+        held.iter().for_each(|segment| self.hold_one(segment.number));
         held
     }
 
     /// These are needed no more.
     pub fn release(&mut self, segments: &[Segment]) {
-        for segment in segments {
-            self.held.remove(&segment.number);
+        segments.iter().for_each(|segment| self.release_one(segment.number));
+    }
+
+    /// This segment stays until it is released.
+    pub fn hold_one(&mut self, number: u64) {
+        *self.held.entry(number).or_default() += 1;
+    }
+
+    /// One who held this segment needs it no more.
+    pub fn release_one(&mut self, number: u64) {
+        let Some(count) = self.held.get_mut(&number) else { return };
+        *count -= 1;
+        if *count == 0 {
+            self.held.remove(&number);
         }
     }
 }
