@@ -16,7 +16,7 @@ import duckdb
 
 import bundles
 import sockscope
-from sockscope import fleet, lab
+from sockscope import _engine, fleet, lab
 
 BEGIN_NS = 1_795_772_700_000_000_000
 """The true time at which the modelled hosts begin."""
@@ -108,7 +108,7 @@ class TenHosts(unittest.TestCase):
             n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
         ) as cluster, distributed.Client(cluster) as client:
             victim = sorted(client.run(os.getpid).values())[0]
-            futures = client.map(slowly, work.tasks, pure=False, retries=fleet.RETRIES)
+            futures = client.map(slowly, work.tasks, pure=False, retries=_engine.RETRIES)
             distributed.wait(futures[:1])
             os.kill(victim, signal.SIGKILL)
             summaries = client.gather(futures)

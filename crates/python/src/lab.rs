@@ -62,6 +62,20 @@ pub(crate) fn run(
     Ok(Run { result: Arc::new(result) })
 }
 
+/// The changes that leave one case of an experiment each, in the order of the cases.
+#[pyfunction]
+pub(crate) fn cases(experiment: &str, changes: Vec<String>) -> PyResult<Vec<Vec<String>>> {
+    let mut experiment = named(experiment)?;
+    experiment.set_all(&changes).map_err(Problem::from)?;
+    let cases = experiment.cases().map_err(Problem::from)?;
+    let all = cases.iter().map(|case| {
+        let command = experiment.command(case);
+        let sets = command.windows(2).filter(|pair| pair[0] == "--set");
+        sets.map(|pair| pair[1].clone()).collect()
+    });
+    Ok(all.collect())
+}
+
 fn named(name: &str) -> Result<Experiment, Problem> {
     let path = Path::new(name);
     if path.extension().is_none_or(|it| it != "toml") {

@@ -40,6 +40,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(fleet::fleet_analyse, module)?)?;
     module.add_function(wrap_pyfunction!(fleet::fleet_plan, module)?)?;
     module.add_function(wrap_pyfunction!(fleet::fleet_write, module)?)?;
+    module.add_function(wrap_pyfunction!(lab::cases, module)?)?;
     module.add_function(wrap_pyfunction!(lab::experiments, module)?)?;
     module.add_function(wrap_pyfunction!(lab::run, module)?)?;
     module.add_function(wrap_pyfunction!(lab::fleet, module)?)

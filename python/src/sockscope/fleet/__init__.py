@@ -7,18 +7,13 @@ summary is bytes, and tasks need nothing of each other. Summaries add up to the 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from sockscope import _native
-from sockscope._errors import Error
+from sockscope import _engine, _native
 
 __all__ = ["Plan", "Written", "analyse", "analyse_task", "plan", "write"]
-
-RETRIES = 3
-"""Attempts after the first one for a task whose worker is lost."""
-
 
 @dataclass(frozen=True)
 class Plan:
@@ -72,27 +67,5 @@ def analyse(
     is done in this process, without Dask. The files have the same bytes in each case.
     """
     work = plan(spool)
-    if scheduler is None and workers == 0:
-        summaries: Sequence[bytes] = [analyse_task(task) for task in work.tasks]
-    else:
-        summaries = _by_dask(work.tasks, scheduler, workers)
+    summaries = _engine.each(analyse_task, work.tasks, scheduler=scheduler, workers=workers)
     return write(work.head, summaries, out)
-
-
-def _by_dask(tasks: list[bytes], scheduler: str | None, workers: int) -> list[bytes]:
-    try:
-        import distributed
-    except ModuleNotFoundError as error:
-        line = "an analysis on several processes needs Dask, which is not installed: pip install distributed"
-        raise Error(f"{line}; or --workers 0") from error
-    if scheduler is not None:
-        with distributed.Client(scheduler) as client:
-            return _gathered(client, tasks)
-    cluster = distributed.LocalCluster(n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=None)
-    with cluster, distributed.Client(cluster) as client:
-        return _gathered(client, tasks)
-
-
-def _gathered(client, tasks: list[bytes]) -> list[bytes]:
-    # Each task is its own: equal arguments are no reason to do one of them only.
-    return client.gather(client.map(analyse_task, tasks, pure=False, retries=RETRIES))

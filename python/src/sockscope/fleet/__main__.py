@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import importlib.util
-import os
 import sys
 
-from sockscope import Error, fleet
+from sockscope import Error, _engine, fleet
 
 
 def arguments() -> argparse.ArgumentParser:
@@ -17,24 +15,14 @@ def arguments() -> argparse.ArgumentParser:
     )
     parser.add_argument("spool", metavar="SPOOL", help="folder of the segments")
     parser.add_argument("-o", "--output", metavar="DIR", default="fleet", help="folder of the result (fleet)")
-    parser.add_argument("--scheduler", metavar="ADDRESS", help="a scheduler of Dask, as tcp://10.0.0.1:8786")
-    parser.add_argument(
-        "--workers",
-        metavar="N",
-        type=int,
-        help="processes on this machine; 0 is this process alone (the number of CPUs, without Dask 0)",
-    )
+    _engine.add_arguments(parser)
     return parser
 
 
 def main() -> int:
     given = arguments().parse_args()
-    workers = given.workers
-    if workers is None:
-        has_dask = importlib.util.find_spec("distributed") is not None
-        workers = os.cpu_count() or 1 if has_dask else 0
     try:
-        written = fleet.analyse(given.spool, given.output, scheduler=given.scheduler, workers=max(workers, 0))
+        written = fleet.analyse(given.spool, given.output, **_engine.chosen(given))
     except (Error, OSError) as error:
         print(f"sockscope.fleet: {error}", file=sys.stderr)
         return 2
