@@ -246,6 +246,7 @@ struct Columns {
 struct Column {
     name: &'static str,
     values: Vec<i64>,
+    /// By row; empty where the column may have none.
     nulls: Vec<bool>,
 }
 
@@ -293,10 +294,12 @@ impl Columns {
 }
 
 impl Column {
+    /// A column that has no nulls.
     fn of(batch: &RecordBatch, name: &'static str) -> Result<Self, Error> {
-        let column = Self::with_nulls(batch, name)?;
-        match column.nulls.iter().filter(|is_null| **is_null).count() {
-            0 => Ok(column),
+        let array = named(batch, name, "integers")?;
+        // Most columns are of this kind, and need no flag for each row.
+        match array.logical_null_count() {
+            0 => Ok(Self { name, values: values(array, name)?, nulls: Vec::new() }),
             nulls => {
                 let found = format!("{nulls} of them");
                 Err(Error::Column { column: name, expected: "no nulls", found })
@@ -306,30 +309,9 @@ impl Column {
 
     fn with_nulls(batch: &RecordBatch, name: &'static str) -> Result<Self, Error> {
         let array = named(batch, name, "integers")?;
-        let values = match array.data_type() {
-            DataType::Int8 => widened::<Int8Type>(array),
-            DataType::Int16 => widened::<Int16Type>(array),
-            DataType::Int32 => widened::<Int32Type>(array),
-            DataType::Int64 => widened::<Int64Type>(array),
-            DataType::UInt8 => widened::<UInt8Type>(array),
-            DataType::UInt16 => widened::<UInt16Type>(array),
-            DataType::UInt32 => widened::<UInt32Type>(array),
-            // The bits are those of the record; a time or a position above 63 bits is refused as negative.
-            DataType::UInt64 => {
-                let values = array.as_primitive::<UInt64Type>().values();
-                values.iter().map(|value| value.cast_signed()).collect()
-            }
-            // Columns without a value have no type in some readers.
-            DataType::Null => vec![0; array.len()],
-            other => {
-                let found = other.to_string();
-                return Err(Error::Column { column: name, expected: "integers", found });
-            }
-        };
         let nulls = array.logical_nulls();
         let nulls = (0..array.len()).map(|row| nulls.as_ref().is_some_and(|it| it.is_null(row)));
-        let nulls = nulls.collect();
-        Ok(Self { name, values, nulls })
+        Ok(Self { name, values: values(array, name)?, nulls: nulls.collect() })
     }
 
     fn whole(&self, row: usize) -> Result<u64, Error> {
@@ -343,6 +325,30 @@ impl Column {
     fn refused(&self, row: usize, expected: &'static str) -> Error {
         Error::Value { row, column: self.name, expected, found: self.values[row] }
     }
+}
+
+/// The values of a column of integers, nulls included.
+fn values(array: &dyn Array, name: &'static str) -> Result<Vec<i64>, Error> {
+    Ok(match array.data_type() {
+        DataType::Int8 => widened::<Int8Type>(array),
+        DataType::Int16 => widened::<Int16Type>(array),
+        DataType::Int32 => widened::<Int32Type>(array),
+        DataType::Int64 => widened::<Int64Type>(array),
+        DataType::UInt8 => widened::<UInt8Type>(array),
+        DataType::UInt16 => widened::<UInt16Type>(array),
+        DataType::UInt32 => widened::<UInt32Type>(array),
+        // The bits are those of the record; a time or a position above 63 bits is refused as negative.
+        DataType::UInt64 => {
+            let values = array.as_primitive::<UInt64Type>().values();
+            values.iter().map(|value| value.cast_signed()).collect()
+        }
+        // Columns without a value have no type in some readers.
+        DataType::Null => vec![0; array.len()],
+        other => {
+            let found = other.to_string();
+            return Err(Error::Column { column: name, expected: "integers", found });
+        }
+    })
 }
 
 fn widened<T: ArrowPrimitiveType>(array: &dyn Array) -> Vec<i64>
