@@ -161,7 +161,8 @@ fn analyse_trace(
             .filter_map(|(run, id)| Some((run, all[run].halves.remove(&id)?)))
             .collect();
         let id = ConnectionId(number);
-        ends_of.insert(id, ends(clocks.runs, &halves));
+        let is_cut = halves.iter().any(|(run, half)| all[*run].is_cut(&half.connection));
+        ends_of.insert(id, Ends { is_cut, ..ends(clocks.runs, &halves) });
         let Some((connection, records)) = whole(id, halves, clocks) else { continue };
         analyzer.push(&records);
         analyzer.connection(connection);
@@ -237,7 +238,7 @@ fn ends(runs: &[Run], halves: &[(usize, Half)]) -> Ends {
             kernel: at.map(|(run, _)| runs[*run].kernel.clone()),
         }
     };
-    Ends { client: end(Side::Client), server: end(Side::Server) }
+    Ends { client: end(Side::Client), server: end(Side::Server), is_cut: false }
 }
 
 #[cfg(test)]
@@ -404,6 +405,11 @@ mod tests {
         let expected = format!("segment 1 of recording a: {}: not as it was written", file.path);
         assert_eq!(lines, [(Trouble::DamagedSegment, expected.as_str())]);
         assert_eq!(damaged.counts.iter().map(|(_, it)| it.records).sum::<u64>(), 24);
+        let recorded = Recorded::read(spool.path(), &plan.tasks[0].runs[0]);
+        let half = &recorded.halves[&ConnectionId(8)].connection;
+        assert!(recorded.is_cut(half), "it was open then");
+        let closed_ns = Some(half.opened_ns + 50 * MS);
+        assert!(!recorded.is_cut(&Connection { closed_ns, ..half.clone() }), "it closed before");
         fs::remove_file(path).unwrap();
         let lines = analyse(&plan.tasks[0]).problems;
         assert!(lines[0].line.ends_with("No such file or directory (os error 2)"), "{lines:?}");

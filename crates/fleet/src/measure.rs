@@ -15,6 +15,8 @@ use crate::summary::{Counts, Delays, End, Found, Group, Summary};
 pub(crate) struct Ends {
     pub client: End,
     pub server: End,
+    /// Records of it are missing for some time, and what is found in the rest is not certain.
+    pub is_cut: bool,
 }
 
 /// Sums over connections.
@@ -52,7 +54,7 @@ impl Measured {
                 self.delays(&curves, direction, connection, ends);
             }
         }
-        for finding in &one.findings {
+        for finding in one.findings.iter().filter(|_| !ends.is_cut) {
             let at_ns = finding.times.first().map_or(connection.opened_ns, |time| time.0);
             let group = group_of(at_ns, connection, ends);
             self.findings.push(Found {

@@ -31,6 +31,8 @@ pub(crate) struct Recorded {
     pub began_ns: u64,
     /// End of the last segment.
     pub ended_ns: u64,
+    /// Times of segments that are missing or damaged.
+    cuts: Vec<(u64, u64)>,
     pub problems: Vec<Problem>,
 }
 
@@ -44,10 +46,12 @@ impl Recorded {
             all.losses.extend(segment.losses.iter().map(crate::segment::Missed::record));
             if segment.is_missing {
                 all.losses.extend(unknown(segment));
+                all.cuts.push((segment.from_ns, segment.until_ns));
                 continue;
             }
             if let Err(reason) = all.add(spool, segment) {
                 all.losses.extend(unknown(segment));
+                all.cuts.push((segment.from_ns, segment.until_ns));
                 let line =
                     format!("segment {} of recording {}: {reason}", segment.sequence, run.run);
                 all.problems.push(Problem::new(Trouble::DamagedSegment, &run.host, line));
@@ -58,6 +62,14 @@ impl Recorded {
             half.records.sort_by_key(|record| record.at_ns);
         }
         all
+    }
+
+    /// Whether a connection was open in the time of a segment that is missing or damaged.
+    pub fn is_cut(&self, connection: &Connection) -> bool {
+        let ended_ns = connection.closed_ns.unwrap_or(u64::MAX);
+        self.cuts
+            .iter()
+            .any(|(from_ns, until_ns)| connection.opened_ns < *until_ns && *from_ns <= ended_ns)
     }
 
     fn add(&mut self, spool: &Path, segment: &RunSegment) -> Result<(), String> {
