@@ -47,6 +47,7 @@ impl Described {
             pid,
             comm,
             side: side(&at).unwrap_or(Side::Client),
+            group: None,
         };
         let connection = Connection {
             id: ConnectionId(self.id),
