@@ -275,7 +275,7 @@ mod tests {
         let id = ConnectionId(if host == "web" { 3 } else { 8 });
         let mut connection = Connection::new(id, Protocol::Tcp, ends, time(1));
         connection.processes =
-            vec![sockscope_record::Process { pid: 1, comm: host.to_owned(), side }];
+            vec![sockscope_record::Process { pid: 1, comm: host.to_owned(), side, group: None }];
         let record = |&(ms, kind, direction, offset): &(u64, Kind, Direction, u64)| Record {
             at_ns: time(ms),
             flow: id.flow(direction),

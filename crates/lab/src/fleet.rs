@@ -366,6 +366,7 @@ fn connect(
                 pid: 100,
                 comm: program.names[side as usize].to_owned(),
                 side,
+                group: None,
             }],
             ..program.connection.clone()
         });

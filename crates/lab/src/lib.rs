@@ -19,8 +19,8 @@
 
 mod atm_pair;
 pub mod bundle;
-pub mod capture;
 mod cache_interface;
+pub mod capture;
 pub mod comparison;
 pub mod figure;
 pub mod fleet;

@@ -158,7 +158,7 @@ fn link_bits_per_s(case: &Case) -> Option<f64> {
 fn counts_routines_alone(host: &mut HostConfig) {
     let cpu = &mut host.machine.cpu;
     (cpu.switch_ns, cpu.user_ns, cpu.clock_ns, cpu.refill_percent) = (0, 0, 0, 0);
-    (host.is_profiled, host.has_probes) = (false, false);
+    (host.is_profiled, host.probes) = (false, None);
 }
 
 /// CPU time in use and charged to routines on each host, in nanoseconds, and the time of the run.
