@@ -15,6 +15,9 @@
 //!
 //! [`Endpoint`] puts the first two on a channel, [`Proxy`] the other two between a channel and a remote
 //! peer. Parts never see shared memory, only copies that do not change.
+//!
+//! [`Distributor`] and [`Taker`] give each message to exactly one member of a group. They are a protocol
+//! without sockets: the application carries their packets.
 
 mod collisions;
 mod endpoint;
@@ -22,6 +25,7 @@ mod link;
 mod ordering;
 mod packet;
 mod proxy;
+mod taking;
 
 pub use collisions::{Collisions, MEMBERS_MAX, Unwatched, Verdict, Versions};
 pub use endpoint::{Delivery, Endpoint};
@@ -29,6 +33,7 @@ pub use link::{DatagramLink, RemoteLink, passing};
 pub use ordering::{Arrival, InOrder, Ordering, Unordered};
 pub use packet::{Checked, PacketFormat};
 pub use proxy::{Proxy, ProxyCounts};
+pub use taking::{Distributor, Taken, Taker};
 
 /// Words of eight bytes, little-endian, of a header; 0 where it is too short.
 fn word_at(header: &[u8], at: usize) -> u64 {
