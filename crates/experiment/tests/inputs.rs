@@ -31,6 +31,7 @@ struct Input {
     #[serde(default)]
     mentions: Vec<String>,
     digest: Option<String>,
+    #[serde(default)]
     reuses: Vec<String>,
 }
 
