@@ -148,6 +148,8 @@ struct Active<A> {
     began_ns: u64,
     /// When that was; at first, when the transaction began.
     heard_ns: u64,
+    /// When the last packet with data left. Until then the server may have no reason to answer.
+    left_ns: u64,
     /// Notices in a row that the request is being processed.
     processing: u32,
     /// Blocks of the Request were sent again, and blocks of Responses were asked for again.
@@ -321,6 +323,7 @@ impl<A: Copy + PartialEq> Client<A> {
             count: 0,
             began_ns: now_ns,
             heard_ns: now_ns,
+            left_ns: now_ns,
             processing: 0,
             has_lost: false,
             has_missed: false,
@@ -584,16 +587,16 @@ impl<A: Copy + PartialEq> Client<A> {
         let round_trip_ns = self.round_trip_ns();
         let response_wait_ns = self.response_wait_ns();
         let Some(active) = &mut self.active else { return };
-        let silence_ns = now_ns.saturating_sub(active.heard_ns);
+        // A question would have blocks sent again that have not left yet.
+        if active.outgoing.has_queued() {
+            active.timer.1 = now_ns.saturating_add(response_wait_ns);
+            return;
+        }
+        let silence_ns = now_ns.saturating_sub(active.heard_ns.max(active.left_ns));
         let is_tired =
             active.count >= self.config.retries && silence_ns >= self.config.silence_ns_min;
         if is_tired || silence_ns >= self.config.silence_ns_max {
             return self.fail(code::RETRANS_TIMEOUT);
-        }
-        // A question would have blocks sent again that have not left yet.
-        if active.timer.0 == Timer::Response && active.outgoing.has_queued() {
-            active.timer.1 = now_ns.saturating_add(response_wait_ns);
-            return;
         }
         // Each silence doubles the wait, up to the longest service time.
         let doubled_ns = round_trip_ns << active.count.min(16);
@@ -686,6 +689,7 @@ impl<A: Copy + PartialEq> Client<A> {
         self.counters.packets += 1;
         self.log.sent(now_ns, active.to, to.len(), Some(since_ns));
         if piece.delivery != 0 {
+            active.left_ns = now_ns;
             let pause_ns = self.config.pause_ns(to.len(), self.gap.of_32());
             self.pace.sent(now_ns, pause_ns, !active.outgoing.has_queued());
         }

@@ -65,6 +65,16 @@ fn without_the_rate_of_the_link_there_are_no_gaps() {
     assert!(all.iter().all(|again| again[0] > 0), "{all:?}");
 }
 
+/// A group takes 200 ms to leave, in which the server has no reason to answer. It is silent only after that.
+#[test]
+fn a_client_does_not_give_up_while_its_packets_still_leave() {
+    let slow = Config { packet_bytes: 1472, ..Config::default() }.at_rate(1_000_000, 66);
+    let impatient = Config { silence_ns_min: 100 * MS, silence_ns_max: 150 * MS, ..slow };
+    // Each transaction has its Response, which `again` asserts.
+    let all = again(&impatient, [GROUP_BYTES, 0], 15 * MS, 20);
+    assert!(all.iter().any(|again| again[0] > 0), "{all:?}");
+}
+
 /// A packet takes 12 ms on a link of 1 Mbit/s, and a group 200 ms. No block is asked for before it has left.
 #[test]
 fn the_waits_for_packets_are_longer_on_a_slow_link() {
