@@ -47,12 +47,13 @@ const NAMES: [(&str, &str); 37] = [
 ];
 
 /// Values that are names of things, or words of a rule.
-const VALUES: [(&str, &str); 35] = [
+const VALUES: [(&str, &str); 36] = [
     ("4.2bsd", "4.2BSD"),
     ("4.2bsd-cabrera", "4.2BSD"),
     ("4.3bsd", "4.3BSD"),
     ("decay", "by decay"),
     ("decstation-3100", "DECstation 3100"),
+    ("second-level-cache", "host with a second-level cache"),
     ("decstation-5000-200", "DECstation 5000/200"),
     ("decstation-5000-240", "DECstation 5000/240"),
     ("ethernet-10", "Ethernet of 10 Mbit/s"),
