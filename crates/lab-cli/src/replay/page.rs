@@ -140,7 +140,7 @@ fn refill(replayed: &Replayed) -> String {
     let words: Vec<String> = waits
         .map(|(name, side)| match side.refill_ns {
             _ if side.sequences.iter().flatten().any(|step| step.warm_ns.is_some()) => {
-                format!("the {name} as in the recording of --warm")
+                format!("the {name} as before its writes without a wait")
             }
             Some(ns) => format!("the {name} by {}, as recorded", time(ns, Charset::Unicode)),
             None => format!(
