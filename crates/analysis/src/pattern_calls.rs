@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use sockscope_record::{Kind, Point, Protocol, Record, Side};
 
-use crate::pattern::{Action, NoPattern};
+use crate::pattern::{Action, NoPattern, median};
 use crate::{ConnectionStore, FlowStore, Passage};
 
 /// A call with its times; nanoseconds of the trace's clock.
@@ -14,7 +14,7 @@ pub(crate) struct Call {
     /// Number of the connection in the pattern.
     pub connection: u32,
     pub thread: u32,
-    /// A write began; a read returned, as its begin is not recorded.
+    /// A write began. The begin of a read is not recorded: here it returned, without the kernel's work for others.
     pub start_ns: u64,
     pub end_ns: u64,
     pub offset: u64,
@@ -94,8 +94,28 @@ fn writes(flow: &FlowStore) -> Vec<Call> {
     writes
 }
 
-fn reads(flow: &FlowStore) -> impl Iterator<Item = Call> {
-    flow.events_of(Kind::ReadReturn).filter_map(|event| call(event, Action::Read, event.at_ns))
+/// After a read took its bytes, the kernel acknowledges them. Over loopback it may then make the whole way of the next
+/// segments in this call, which takes longer than the read. It is no time of the program, and a later run has its own.
+fn reads(flow: &FlowStore) -> Vec<Call> {
+    let mut dequeues = flow.at(Point::ReceiveDequeue).iter().peekable();
+    let mut reads = Vec::new();
+    let mut rests_ns = Vec::new();
+    for event in flow.events_of(Kind::ReadReturn) {
+        let end = event.offset + u64::from(event.len);
+        while dequeues.next_if(|pass| pass.end() < end).is_some() {}
+        let own = dequeues.peek().filter(|pass| {
+            (pass.end(), pass.thread) == (end, event.thread) && pass.at_ns <= event.at_ns
+        });
+        let rest_ns = own.map(|pass| event.at_ns - pass.at_ns);
+        rests_ns.extend(rest_ns);
+        reads.extend(call(event, Action::Read, event.at_ns).map(|read| (read, rest_ns)));
+    }
+    let usual_ns = median(rests_ns).unwrap_or(0);
+    let without_work = |(read, rest_ns): (Call, Option<u64>)| Call {
+        start_ns: read.end_ns - rest_ns.map_or(0, |rest_ns| rest_ns.saturating_sub(usual_ns)),
+        ..read
+    };
+    reads.into_iter().map(without_work).collect()
 }
 
 fn call(event: &Record, action: Action, start_ns: u64) -> Option<Call> {

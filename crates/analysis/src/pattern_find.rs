@@ -1,6 +1,6 @@
 //! The steps of the programs of connections, from their calls: see [`Pattern`].
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use sockscope_record::{ConnectionId, Kind, Protocol, Record, Side};
 
@@ -19,6 +19,9 @@ const WARM_THINK_MAX_NS: u64 = 1_000_000;
 /// A program answers what it finds where nine of ten reads have an answer directly after them, and one of ten ended
 /// within what the other side wrote without a read between.
 const FOUND_SHARE: usize = 10;
+
+/// The usual time before a step of a kind is known from so many of them.
+const USUAL_STEPS_MIN: usize = 9;
 
 /// Level and number of the options `SO_SNDBUF` and `SO_RCVBUF`, as in a record.
 const SEND_BUFFER: (u16, u16) = (1, 7);
@@ -77,6 +80,37 @@ pub fn pattern(
     Ok(Pattern { protocol, connections: finder.stores.len() as u32, sides })
 }
 
+/// An interrupted think time has the end of the other program's call and the switch between the two in it. They are in
+/// each run again. It is no longer here than the usual time of a step of its kind.
+fn without_switches(sequences: &mut [Vec<Step>], interrupted: &[(usize, usize)]) {
+    let kind = |steps: &[Step], at: usize| {
+        at.checked_sub(1).map(|before| (steps[before].action, steps[at].action))
+    };
+    let is_interrupted: HashSet<&(usize, usize)> = interrupted.iter().collect();
+    let mut times: HashMap<_, Vec<u64>> = HashMap::new();
+    for (sequence, steps) in sequences.iter().enumerate() {
+        for (at, step) in steps.iter().enumerate().filter(|(_, step)| !step.woken) {
+            if !is_interrupted.contains(&(sequence, at)) {
+                times.entry(kind(steps, at)).or_default().push(step.think_ns);
+            }
+        }
+    }
+    let usual_ns: HashMap<_, u64> = times
+        .into_iter()
+        .filter(|(_, times)| times.len() >= USUAL_STEPS_MIN)
+        .filter_map(|(kind, times)| Some((kind, median(times)?)))
+        .collect();
+    for (sequence, at) in interrupted {
+        let steps = &mut sequences[*sequence];
+        let usual_ns = usual_ns.get(&kind(steps, *at)).copied().unwrap_or(u64::MAX);
+        // After a wait a step takes longer, and no usual time is known.
+        let step = &mut steps[*at];
+        if !step.after_wait {
+            step.think_ns = step.think_ns.min(usual_ns);
+        }
+    }
+}
+
 /// Whether the same program is at both ends, by its name.
 fn is_one_program(store: &ConnectionStore) -> bool {
     let name = |side| {
@@ -104,6 +138,7 @@ impl Finder<'_> {
         let first_ns = calls.first().map_or(0, |call| self.opened_ns(call));
         let (mut largest, mut largest_cut) = (0, 0);
         let mut warm_ns = Vec::new();
+        let mut interrupted = Vec::new();
         for sequence in &sequences {
             let mut steps = Vec::new();
             let mut before: Option<&Call> = None;
@@ -113,10 +148,13 @@ impl Finder<'_> {
                 let since_ns = before.map_or(first_ns, |before| before.end_ns);
                 let is_woken = call.action == Action::Read
                     && (before.is_none() || was_woken(incoming, call, since_ns));
-                let think_ns = match is_woken {
-                    true => self.before_wait_ns(before, call, since_ns),
+                let (think_ns, is_interrupted) = match is_woken {
+                    true => (self.before_wait_ns(before, call, since_ns), false),
                     false => self.own_ns(before, call, since_ns),
                 };
+                if is_interrupted {
+                    interrupted.push((activity.sequences.len(), steps.len()));
+                }
                 let is_write = call.action == Action::Write;
                 if is_write && before.is_some() && !after_wait && think_ns < WARM_THINK_MAX_NS {
                     warm_ns.push(think_ns);
@@ -150,6 +188,7 @@ impl Finder<'_> {
             }
             activity.sequences.push(steps);
         }
+        without_switches(&mut activity.sequences, &interrupted);
         // A program may read by several sizes: a shorter read that left bytes says nothing of the largest one.
         activity.read_buffer_is_lower_bound = largest_cut < largest;
         activity.read_buffer_bytes = largest;
@@ -170,15 +209,15 @@ impl Finder<'_> {
     }
 
     /// The time before a call in which the program computed or slept. Where the other program had the CPU in it, it is the
-    /// time since. A program that takes longer than [`WARM_THINK_MAX_NS`] may sleep, and needs no CPU.
-    fn own_ns(&self, before: Option<&Call>, call: &Call, since_ns: u64) -> u64 {
+    /// time since, and was interrupted. A program that takes longer than [`WARM_THINK_MAX_NS`] may sleep, and needs no CPU.
+    fn own_ns(&self, before: Option<&Call>, call: &Call, since_ns: u64) -> (u64, bool) {
         let whole_ns = call.start_ns.saturating_sub(since_ns);
         let is_one_thread = before.is_some_and(|before| before.thread == call.thread);
         if !is_one_thread || whole_ns >= WARM_THINK_MAX_NS {
-            return whole_ns;
+            return (whole_ns, false);
         }
         let other_ns = self.cpus.last_other_ns(call.thread, since_ns, call.start_ns);
-        other_ns.map_or(whole_ns, |other_ns| call.start_ns - other_ns)
+        other_ns.map_or((whole_ns, false), |other_ns| (call.start_ns - other_ns, true))
     }
 
     /// The time between a call and the begin of a read that waited. It is known where the other program waited for the CPU.
@@ -353,11 +392,51 @@ mod tests {
     }
 
     #[test]
+    fn an_interrupted_time_has_no_switch_in_it() {
+        // Ten writes, each 1 us after the one before. The server reads before the last, which is 4 us later.
+        let mut text: Vec<String> = (0..10)
+            .map(|write| {
+                format!(
+                    "{0}us write +10 thread=1 | {0}us 1-7 +10 | {1}us write-return +10 thread=1",
+                    2 * write,
+                    2 * write + 1
+                )
+            })
+            .collect();
+        text.push("20us 8 +100 thread=2 | 20us read-return +100 thread=2".to_owned());
+        text.push(
+            "24us write +10 thread=1 | 24us 1-7 +10 | 25us write-return +10 thread=1".to_owned(),
+        );
+        let last_ns = |text: &str| {
+            let store = testing::store(text);
+            let records: Vec<Record> =
+                store.flows.iter().flat_map(|flow| &flow.events).copied().collect();
+            let cpus = CallCpus::of(&records);
+            let [client, _] = super::pattern(&[testing::store(text)], &[0], &cpus).unwrap().sides;
+            client.sequences[0].last().unwrap().think_ns
+        };
+        assert_eq!(last_ns(&text.join(" | ")), 1000);
+        // Two writes before show no usual time.
+        text.drain(2..10);
+        assert_eq!(last_ns(&text.join(" | ").replace("+100", "+20")), 4000);
+    }
+
+    #[test]
     fn a_reader_that_was_not_woken_was_elsewhere() {
         let slow = "1us write +300 thread=1 | 1us 1-7 +300 | 2us write-return +300 thread=1 |
             10us 8 +100 thread=2 | 10us read-return +100 thread=2 |
             90us 8 +200 thread=2 | 90us read-return +200 thread=2";
         assert_eq!(found(slow).unwrap(), ["w300/1", "r100/0 r200/80"]);
+    }
+
+    #[test]
+    fn the_kernels_work_for_others_at_the_end_of_a_read_is_not_the_programs_time() {
+        // The third read takes its bytes at 30 us. Then its acknowledgment brings the next ones, up to 90 us.
+        let slow = "1us write +300 thread=1 | 1us 1-7 +300 | 2us write-return +300 thread=1 |
+            10us 8 +100 thread=2 | 11us read-return +100 thread=2 |
+            20us 8 +100 thread=2 | 21us read-return +100 thread=2 |
+            30us 8 +100 thread=2 | 90us read-return +100 thread=2";
+        assert_eq!(found(slow).unwrap(), ["w300/1", "r100/0 r100/10 r100/10"]);
     }
 
     #[test]
