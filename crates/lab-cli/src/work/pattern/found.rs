@@ -37,13 +37,14 @@ pub fn answer(mut connection: &Socket, steps: &[Step], side: &Activity) -> io::R
             return Ok((sent, received));
         }
         let begin = Instant::now();
-        let more = match connection.read(&mut bytes[..buffer])? {
-            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
-            more => more,
-        };
+        let more = connection.read(&mut bytes[..buffer])?;
+        let returned = Instant::now();
+        if more == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
         received.add(more);
-        let waited = begin.elapsed().as_nanos() >= u128::from(LONG_WAIT_NS);
-        think(answers.think_ns(more as u64, waited));
+        let waited = (returned - begin).as_nanos() >= u128::from(LONG_WAIT_NS);
+        think(returned, answers.think_ns(more as u64, waited));
     }
 }
 

@@ -29,6 +29,25 @@ struct Taken {
     received: u64,
 }
 
+/// The last reads that found their data. Some of them waited, or had work of the kernel for others in them.
+#[derive(Default)]
+struct ReadTimes {
+    last_ns: [u64; 15],
+    count: usize,
+    /// The median of the last ones; 0 before the first.
+    usual_ns: u64,
+}
+
+impl ReadTimes {
+    fn add(&mut self, ns: u64) {
+        self.last_ns[self.count % self.last_ns.len()] = ns;
+        self.count += 1;
+        let mut last_ns = self.last_ns;
+        let known = self.count.min(last_ns.len());
+        self.usual_ns = *last_ns[..known].select_nth_unstable(known / 2).1;
+    }
+}
+
 /// Plays steps. Reads in sequence end where theirs together end, as their pieces may be others.
 pub fn play_steps(
     connections: &[Socket],
@@ -45,7 +64,8 @@ pub fn play_steps(
     let (mut sent, mut received) = Moved::default();
     let mut taken = vec![Taken::default(); connections.len()];
     let mut waited = false;
-    let mut own_read_ns = 0;
+    let mut own_reads = ReadTimes::default();
+    let mut returned = Instant::now();
     // The program waited in its last read, also where it wrote since.
     let mut waited_in_read = true;
     for (step, ahead) in steps.iter().zip(ahead) {
@@ -57,10 +77,11 @@ pub fn play_steps(
         };
         // The time to a read that found its data has the call in it: its start is not recorded.
         let is_ready = step.action == Action::Read && step.think_ns > 0 && !step.woken;
-        think(think_ns.saturating_sub(if is_ready { own_read_ns } else { 0 }));
+        think(returned, think_ns.saturating_sub(if is_ready { own_reads.usual_ns } else { 0 }));
         match step.action {
             Action::Write => {
                 connection.write_all(&bytes[..step.bytes as usize])?;
+                returned = Instant::now();
                 sent.add(step.bytes as usize);
                 waited = false;
             }
@@ -73,17 +94,18 @@ pub fn play_steps(
                     let left = own.wanted + ahead - own.received;
                     let limit = buffer.max(left.min(most_ahead)) as usize;
                     let begin = Instant::now();
-                    match connection.read(&mut bytes[..limit])? {
-                        0 => return Err(io::ErrorKind::UnexpectedEof.into()),
-                        more => {
-                            received.add(more);
-                            own.received += more as u64;
-                        }
+                    let more = connection.read(&mut bytes[..limit])?;
+                    returned = Instant::now();
+                    if more == 0 {
+                        return Err(io::ErrorKind::UnexpectedEof.into());
                     }
-                    let took_ns = u64::try_from(begin.elapsed().as_nanos()).unwrap_or(u64::MAX);
+                    received.add(more);
+                    own.received += more as u64;
+                    let took = returned - begin;
+                    let took_ns = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
                     waited |= took_ns >= LONG_WAIT_NS;
-                    if is_ready && took_ns < LONG_WAIT_NS {
-                        own_read_ns = (7 * own_read_ns + took_ns) / 8;
+                    if is_ready {
+                        own_reads.add(took_ns);
                     }
                 }
                 waited_in_read = waited;
@@ -109,6 +131,18 @@ fn reads_ahead(steps: &[Step]) -> Vec<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_read_that_waited_is_not_a_usual_one() {
+        let mut times = ReadTimes::default();
+        let usual = [700, 90_000, 800, 600].map(|ns| {
+            times.add(ns);
+            times.usual_ns
+        });
+        assert_eq!(usual, [700, 90_000, 800, 800]);
+        (0..15).for_each(|_| times.add(300));
+        assert_eq!(times.usual_ns, 300);
+    }
 
     #[test]
     fn a_read_may_take_the_bytes_of_those_that_follow_it() {
