@@ -43,6 +43,7 @@ pub fn write(replayed: &Replayed) -> Result<(), Failure> {
         "changed_as_recorded": replayed.as_recorded.as_ref().map(figures),
         "steps": replayed.after_wait.1,
         "steps_after_wait": replayed.after_wait.0,
+        "own_ns": { "client": replayed.own_ns[0], "server": replayed.own_ns[1] },
         "compare": if has_change { compare(replayed)? } else { Value::Null },
     });
     let text = serde_json::to_string_pretty(&document).map_err(io::Error::from)?;

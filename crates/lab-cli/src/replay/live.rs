@@ -14,9 +14,11 @@ use sockscope_record::Protocol;
 
 use super::args::{Replay, ReplayChange, ReplayFormat};
 use super::figures::Figures;
+use super::own_time::OwnTime;
 use super::result::{Replayed, Runs};
 use super::runner::{Runner, Way};
 use super::{document, page};
+use crate::choice::Choice;
 use crate::pattern;
 use crate::work::pattern::cpus::{Cpus, allowed};
 
@@ -61,6 +63,10 @@ pub fn replay(arguments: &Replay) -> Result<Outcome, Failure> {
     fs::create_dir_all(&folder).map_err(|error| Failure::file("cannot create", &folder, &error))?;
     let kept = write_pattern(&folder, "pattern", &file)?;
     let changed = changes.apply(&file);
+    let runner = Runner::new()?;
+    let cpus = cpus(original_same_cpu, &file)?;
+    let loopback = Way::Loopback(cpus);
+    let own_time = own_time(&runner, &kept, &folder, loopback, &file)?;
     let steps = || file.pattern.sides.iter().flat_map(|side| &side.sequences).flatten();
     let mut replayed = Replayed {
         changes: changes.named.join(", "),
@@ -72,19 +78,22 @@ pub fn replay(arguments: &Replay) -> Result<Outcome, Failure> {
         unchanged: Runs::default(),
         changed: Runs::default(),
         as_recorded: None,
-        cpus: cpus(original_same_cpu, &file)?,
+        cpus,
         other_cpus: Runs::default(),
         after_wait: (steps().filter(|step| step.after_wait).count() as u64, steps().count() as u64),
+        own_ns: [0, 1].map(|side| own_time.largest_ns(side)),
         file: file.clone(),
     };
-    let runner = Runner::new()?;
     let rounds =
         if changes.named.is_empty() { arguments.rounds.div_ceil(2) } else { arguments.rounds };
     let changed_file = match changes.named.is_empty() {
         true => None,
-        false => Some(write_pattern(&folder, "changed", &changed)?),
+        false => {
+            write_pattern(&folder, "changed", &changed)?;
+            Some(write_played(&folder, "changed", &changed, &own_time)?)
+        }
     };
-    let loopback = Way::Loopback(replayed.cpus);
+    let unchanged_file = write_played(&folder, "unchanged", &file, &own_time)?;
     let changed_way = changes.delay.map_or(loopback, Way::Wire);
     for round in 0..rounds as usize {
         if signals.stop_requested() {
@@ -96,7 +105,7 @@ pub fn replay(arguments: &Replay) -> Result<Outcome, Failure> {
         stderr!("sockscope: run {} of {rounds}, {kind}", round + 1);
         match of_change {
             Some(path) => replayed.changed.push(runner.run(path, &dir, changed_way)?),
-            None => replayed.unchanged.push(runner.run(&kept, &dir, loopback)?),
+            None => replayed.unchanged.push(runner.run(&unchanged_file, &dir, loopback)?),
         }
     }
     if let (Some(path), Some(cpus), None) = (&changed_file, replayed.cpus, changes.delay) {
@@ -114,7 +123,7 @@ pub fn replay(arguments: &Replay) -> Result<Outcome, Failure> {
             (side.warm_think_ns, side.refill_ns) = (None, None);
             side.sequences.iter_mut().flatten().for_each(|step| step.warm_ns = None);
         }
-        let path = write_pattern(&folder, "think-as-recorded", &slow)?;
+        let path = write_played(&folder, "think-as-recorded", &slow, &own_time)?;
         stderr!("sockscope: a last run, changed, with every think time as it was recorded");
         let run = runner.run(&path, &folder.join("think-as-recorded.sockscope"), changed_way)?;
         replayed.as_recorded = Some(run.1);
@@ -124,6 +133,28 @@ pub fn replay(arguments: &Replay) -> Result<Outcome, Failure> {
         ReplayFormat::Json => document::write(&replayed)?,
     }
     Ok(Outcome::Done)
+}
+
+/// Makes the pattern once, to see the time of its own.
+fn own_time(
+    runner: &Runner,
+    path: &Path,
+    folder: &Path,
+    way: Way,
+    file: &PatternFile,
+) -> Result<OwnTime, Failure> {
+    stderr!("sockscope: a first run, for the time that a run itself spends between two calls");
+    let dir = folder.join("own-time.sockscope");
+    runner.run(path, &dir, way)?;
+    match pattern::read(&dir, Some(&Choice::All)) {
+        Ok(run) => Ok(OwnTime::of(&file.pattern, &run.file.pattern)),
+        Err(why) => {
+            stderr!(
+                "sockscope: the time of a run itself is not known, and is not taken off: {why}"
+            );
+            Ok(OwnTime::default())
+        }
+    }
 }
 
 /// Takes the think times without a wait from another recording of the same programs.
@@ -173,6 +204,18 @@ fn write_pattern(folder: &Path, name: &str, file: &PatternFile) -> Result<PathBu
     fs::write(&path, file.to_toml())
         .map_err(|error| Failure::file("cannot write", &path, &error))?;
     Ok(path)
+}
+
+/// Writes the pattern of a run, whose think times are shorter by its own time.
+fn write_played(
+    folder: &Path,
+    name: &str,
+    file: &PatternFile,
+    own_time: &OwnTime,
+) -> Result<PathBuf, Failure> {
+    let mut played = file.clone();
+    own_time.take_off(&mut played.pattern);
+    write_pattern(folder, &format!("{name}-played"), &played)
 }
 
 impl Changes {

@@ -6,6 +6,7 @@ mod document;
 mod figures;
 mod live;
 mod on_model;
+mod own_time;
 mod page;
 mod result;
 mod runner;

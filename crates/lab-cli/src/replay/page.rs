@@ -75,6 +75,16 @@ fn head(replayed: &Replayed) -> Lines {
             ),
         ));
     }
+    let [client, server] = replayed.own_ns.map(|ns| time(ns, Charset::Unicode));
+    if replayed.own_ns.iter().any(|ns| *ns > 0) {
+        lines.push((
+            "own time",
+            format!(
+                "a run needs up to {client} (client) and {server} (server) for a call itself: think times are shorter \
+                 by that"
+            ),
+        ));
+    }
     lines
 }
 

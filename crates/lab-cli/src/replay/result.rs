@@ -33,6 +33,8 @@ pub struct Replayed {
     pub other_cpus: Runs,
     /// Steps that a wait went before, and all steps.
     pub after_wait: (u64, u64),
+    /// Time of a run itself between two calls at most, which its think times are shorter by; by sides.
+    pub own_ns: [u64; 2],
 }
 
 impl Runs {
