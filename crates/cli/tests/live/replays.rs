@@ -1,8 +1,8 @@
 //! `sockscope replay`: calls of recorded programs made again, and the change next to the program that was changed.
 //!
 //! The short form has few kinds of traffic and few runs. The full form (`SOCKSCOPE_SOAK=full`) has eight kinds and prints
-//! a table: the recording, its copy, the changed program and its prediction. The changed program runs four times, before
-//! and after the replay: a prediction cannot be closer than these runs are to each other.
+//! a table: the recording, its copy, the changed program and its prediction. Each program is recorded five times, in turns
+//! with the replays, and medians are compared: a replay cannot be closer than these recordings are to each other.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -15,16 +15,16 @@ use crate::report::{count, text};
 use crate::schema::Schema;
 use crate::turn;
 
-/// Kinds of `kinds.py`, and the change between a kind and its twin.
-const KINDS: [(&str, &str); 8] = [
-    ("split", "one-write"),
-    ("slow-reader", "read-bytes=65536"),
-    ("pipelined", "one-write"),
-    ("bulk", "read-bytes=65536"),
-    ("chat", "nodelay"),
-    ("http", "one-write"),
-    ("datagrams", "think=-300us"),
-    ("thinking", "one-write"),
+/// Kinds of `kinds.py`, their sizes, and the change between a kind and its twin. Each recording takes some 0.1 s at least.
+const KINDS: [(&str, &[&str], &str); 8] = [
+    ("split", &["--calls", "50"], "one-write"),
+    ("slow-reader", &[], "read-bytes=65536"),
+    ("pipelined", &["--calls", "1000"], "one-write"),
+    ("bulk", &["--megabytes", "256"], "read-bytes=65536"),
+    ("chat", &["--calls", "50"], "nodelay"),
+    ("http", &["--calls", "50"], "one-write"),
+    ("datagrams", &["--calls", "1000"], "think=-300us"),
+    ("thinking", &["--calls", "50"], "one-write"),
 ];
 
 fn is_full() -> bool {
@@ -166,28 +166,139 @@ fn root_a_change_that_a_connection_cannot_have_is_refused_in_one_line() {
     assert!(refused(&["--set", "faster"]).contains("faster is no change"));
 }
 
-/// The changed programs, each with its figure and the CPUs of most of its reads.
-struct Twins(Vec<(f64, Option<&'static str>)>);
+/// Recordings of each program: the kernel and other guests of the machine make each one different.
+const RECORDINGS: usize = 5;
 
-impl Twins {
-    fn record(&mut self, folder: &Path, kind: &str, choice: &[&str]) {
-        let name = format!("{kind}-changed-{}", self.0.len());
-        let dir = recorded(folder, &name, &[kind, "--changed"]);
-        // The figures of the recording: the runs are of no use here.
-        let result = replayed(&dir, &[choice, &["--rounds", "2"]].concat());
-        let cpus = result["original"]["same_cpu"].as_f64();
-        let cpus = cpus.map(|share| if share >= 0.5 { "one" } else { "two" });
-        self.0.push((figure(&result["original"]), cpus));
+/// The values of several recordings, or of their replays.
+#[derive(Default)]
+struct Values(Vec<f64>);
+
+impl Values {
+    fn of(values: impl IntoIterator<Item = f64>) -> Self {
+        let mut values: Vec<f64> = values.into_iter().collect();
+        values.sort_by(f64::total_cmp);
+        Self(values)
     }
 
-    /// The median of those on these CPUs, the largest as a multiple of the smallest, and their number.
-    fn on(&self, cpus: Option<&str>) -> Option<(f64, f64, usize)> {
-        let alike = self.0.iter().filter(|(_, own)| cpus.is_none() || *own == cpus);
-        let mut values: Vec<f64> = alike.map(|(value, _)| *value).collect();
-        values.sort_by(f64::total_cmp);
-        let (low, high) = (*values.first()?, *values.last()?);
-        let middle = f64::midpoint(values[values.len() / 2], values[(values.len() - 1) / 2]);
-        Some((middle, high / low, values.len()))
+    fn median(&self) -> f64 {
+        let Self(values) = self;
+        let count = values.len();
+        if count == 0 {
+            f64::NAN
+        } else {
+            f64::midpoint(values[count / 2], values[(count - 1) / 2])
+        }
+    }
+
+    /// The largest as a multiple of the smallest.
+    fn spread(&self) -> f64 {
+        let Self(values) = self;
+        values.last().unwrap_or(&f64::NAN) / values.first().unwrap_or(&f64::NAN)
+    }
+}
+
+/// `one` or `two`: the CPUs of most reads.
+fn cpus_of(figures: &Value) -> Option<&'static str> {
+    figures["same_cpu"].as_f64().map(|share| if share >= 0.5 { "one" } else { "two" })
+}
+
+/// Recordings of a kind and of its changed twin in turns, each original with its replay.
+struct Measured {
+    kind: &'static str,
+    replays: Vec<Value>,
+    /// With the think times of a recording without a wait.
+    warm_replays: Vec<Value>,
+    twins: Vec<Value>,
+}
+
+impl Measured {
+    fn of(kind: &'static str, size: &[&str], change: &'static str) -> Self {
+        let folder = TempDir::new().expect("a folder");
+        let at = |name: &str, more: &[&str]| {
+            recorded(folder.path(), name, &[&[kind], size, more].concat())
+        };
+        let choice: &[&str] = if kind == "chat" { &["--connection", "all"] } else { &[] };
+        let needs_warm = ["split", "http"].contains(&kind);
+        let mut own = Self { kind, replays: vec![], warm_replays: vec![], twins: vec![] };
+        for turn in 0..RECORDINGS {
+            let dir = at(&format!("{turn}"), &[]);
+            let set = [choice, &["--set", change, "--rounds", "4"]].concat();
+            own.replays.push(replayed(&dir, &set));
+            if needs_warm {
+                let quick = at(&format!("{turn}-quick"), &["--nodelay"]).display().to_string();
+                own.warm_replays.push(replayed(&dir, &[&set[..], &["--warm", &quick]].concat()));
+            }
+            let twin = at(&format!("{turn}-changed"), &["--changed"]);
+            // The figures of the recording: the runs are of no use here.
+            let figures = replayed(&twin, &[choice, &["--rounds", "2"]].concat());
+            own.twins.push(figures["original"].clone());
+        }
+        own
+    }
+
+    fn values(&self, run: &str, value: impl Fn(&Value) -> f64) -> Values {
+        Values::of(self.replays.iter().map(|replay| value(&replay[run])))
+    }
+
+    fn print_copy(&self) {
+        let line = |name: &str, value: &dyn Fn(&Value) -> f64| {
+            let [own, copy] = ["original", "unchanged"].map(|run| self.values(run, value));
+            println!(
+                "  {name:<32} {:>14.4} {:>14.4} {:>6.2}  {:>6.2} {:>6.2}",
+                own.median(),
+                copy.median(),
+                copy.median() / own.median(),
+                own.spread(),
+                copy.spread()
+            );
+        };
+        let verdicts: Vec<&str> = self.replays.iter().map(|one| text(&one["verdict"])).collect();
+        println!("{}: {}", self.kind, verdicts.join(", "));
+        let is_timed = self.replays[0]["original"]["exchange_p50_ns"].is_number();
+        line(if is_timed { "exchange p50, ns" } else { "throughput, B/s" }, &figure);
+        for side in ["client", "server"] {
+            let places = self.replays[0]["original"]["ledger"][side].as_object().expect("places");
+            for place in places.keys() {
+                let share =
+                    |figures: &Value| figures["ledger"][side][place].as_f64().unwrap_or(0.0);
+                if self.values("original", share).median() > 0.05 {
+                    line(&format!("{side} {place}"), &share);
+                }
+            }
+        }
+    }
+
+    /// The kernel chooses the CPUs of the changed program: each choice has its prediction.
+    fn print_predictions(&self, change: &str) {
+        for (name, replays) in [(change, &self.replays), ("--warm", &self.warm_replays)] {
+            for cpus in [Some("one"), Some("two"), None] {
+                let twins =
+                    self.twins.iter().filter(|twin| cpus.is_none() || cpus_of(twin) == cpus);
+                let twins = Values::of(twins.map(figure));
+                let predicted = replays.iter().filter_map(|replay| {
+                    let chosen = replay["cpus"].as_str();
+                    let is_own = chosen == cpus || cpus.is_none();
+                    let run = if is_own { "changed" } else { "changed_other_cpus" };
+                    (chosen.is_some() || cpus.is_none())
+                        .then(|| &replay[run])
+                        .filter(|run| run.is_object())
+                });
+                let predicted = Values::of(predicted.map(figure));
+                if twins.0.is_empty() || predicted.0.is_empty() {
+                    continue;
+                }
+                println!(
+                    "  {name:<16} CPUs {:<10} {:>14.4} {:>14.4} {:>6.2}  {:>6.2} {:>6.2}  ({} of {RECORDINGS})",
+                    cpus.unwrap_or("all"),
+                    twins.median(),
+                    predicted.median(),
+                    predicted.median() / twins.median(),
+                    twins.spread(),
+                    predicted.spread(),
+                    twins.0.len()
+                );
+            }
+        }
     }
 }
 
@@ -197,80 +308,26 @@ fn root_eight_kinds_are_replayed_next_to_their_changed_twins() {
     if !is_full() {
         return;
     }
-    let folder = TempDir::new().expect("a folder");
     println!(
-        "{:<12} {:<4} {:>12} {:>12} {:>6}  {:<10}  {:<16} {:<5} {:>12} {:>5} {:>12} {:>6}",
-        "kind",
-        "",
-        "original",
-        "copy",
-        "ratio",
-        "verdict",
-        "change",
-        "CPUs",
-        "changed",
-        "A/A",
-        "prediction",
-        "ratio"
+        "  {:<32} {:>14} {:>14} {:>6}  {:>6} {:>6}",
+        "medians of 5", "program", "replay", "ratio", "A/A", "A/A"
     );
-    for (kind, change) in KINDS {
-        let choice: &[&str] = if kind == "chat" { &["--connection", "all"] } else { &[] };
-        let mut twins = Twins(Vec::new());
-        twins.record(folder.path(), kind, choice);
-        let dir = recorded(folder.path(), kind, &[kind]);
-        let first = replayed(&dir, &[choice, &["--set", change, "--rounds", "8"]].concat());
-        (0..2).for_each(|_| twins.record(folder.path(), kind, choice));
-        let again = recorded(folder.path(), &format!("{kind}-again"), &[kind]);
-        let second = replayed(&again, &[choice, &["--rounds", "2"]].concat());
-        twins.record(folder.path(), kind, choice);
-        let [original, copy] = ["original", "unchanged"].map(|run| figure(&first[run]));
-        let again = figure(&second["original"]);
-        let unit = if first["original"]["exchange_p50_ns"].is_null() { "B/s" } else { "ns" };
-        println!(
-            "{kind:<12} {unit:<4} {original:>12.0} {copy:>12.0} {:>6.2}  {:<10}  (A/A of the original {:.2})",
-            copy / original,
-            text(&first["verdict"]),
-            original.max(again) / original.min(again)
-        );
-        // The kernel chooses the CPUs of the changed program: each choice has its prediction.
-        let chosen = first["cpus"].as_str();
-        let other = chosen.map(|cpus| if cpus == "one" { "two" } else { "one" });
-        let predictions = [(chosen, &first["changed"]), (other, &first["changed_other_cpus"])];
-        for (cpus, prediction) in predictions.iter().filter(|(_, figures)| figures.is_object()) {
-            let Some((changed, spread, count)) = twins.on(*cpus) else { continue };
-            let predicted = figure(prediction);
-            println!(
-                "{:<48}  {change:<16} {:<5} {changed:>12.0} {spread:>5.2} {predicted:>12.0} {:>6.2}  ({count} of 4)",
-                "",
-                cpus.unwrap_or("free"),
-                predicted / changed
-            );
-        }
-        if ["split", "http"].contains(&kind) {
-            // Think times without the wait, from the unchanged program with an option set from outside.
-            let quick = recorded(folder.path(), &format!("{kind}-quick"), &[kind, "--nodelay"]);
-            let warm = ["--set", change, "--rounds", "8", "--warm", &quick.display().to_string()];
-            let result = replayed(&dir, &warm);
-            for (cpus, run) in [(chosen, "changed"), (other, "changed_other_cpus")] {
-                let Some((changed, spread, count)) = twins.on(cpus) else { continue };
-                let predicted = figure(&result[run]);
-                println!(
-                    "{:<48}  {:<16} {:<5} {changed:>12.0} {spread:>5.2} {predicted:>12.0} {:>6.2}  ({count} of 4)",
-                    "",
-                    "--warm",
-                    cpus.unwrap_or("free"),
-                    predicted / changed
-                );
-            }
-        }
+    for (kind, size, change) in KINDS {
+        let measured = Measured::of(kind, size, change);
+        measured.print_copy();
+        measured.print_predictions(change);
         // By cause: a change that made the program better by half makes its replay better.
-        let is_better = |before: f64, after: f64, by: f64| match unit {
-            "ns" => after * by < before,
-            _ => after > before * by,
+        let is_timed = measured.replays[0]["original"]["exchange_p50_ns"].is_number();
+        let is_better = |before: f64, after: f64, by: f64| match is_timed {
+            true => after * by < before,
+            false => after > before * by,
         };
-        let changed = twins.on(None).expect("four runs").0;
+        let original = measured.values("original", figure).median();
+        let changed = Values::of(measured.twins.iter().map(figure)).median();
         if is_better(original, changed, 2.0) {
-            assert!(is_better(copy, figure(&first["changed"]), 1.0), "{first}");
+            let [copy, predicted] =
+                ["unchanged", "changed"].map(|run| measured.values(run, figure).median());
+            assert!(is_better(copy, predicted, 1.0), "{kind}: {copy} to {predicted}");
         }
     }
 }
