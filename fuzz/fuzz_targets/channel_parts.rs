@@ -1,19 +1,24 @@
-//! A list of headers, right and wrong, into the parts that order messages and detect collisions.
-//! The memory stays bounded, and nothing is delivered twice or out of order.
+//! A list of headers, right and wrong, into the parts that order messages, detect collisions and
+//! correct losses. The memory stays bounded, and nothing is delivered twice or out of order.
 
 #![no_main]
 
 use std::collections::BTreeMap;
 
 use libfuzzer_sys::fuzz_target;
-use sockscope_channel::library::{Arrival, Collisions, InOrder, Ordering, Versions};
+use sockscope_channel::library::{
+    Arrival, Collisions, Corrector, InOrder, Ordering, Redundancy, Versions,
+};
 
 const WINDOW: u64 = 5;
 const STREAMS: usize = 3;
+const BLOCKS: usize = 2;
 
 fuzz_target!(|bytes: &[u8]| {
     let mut order = InOrder::new(1, WINDOW, STREAMS);
     let mut members = [0, 1].map(|member| Versions::new(member, 3, 4));
+    let redundancy = Redundancy::new(4, 3).expect("7 packets");
+    let mut corrector = Corrector::new(redundancy, BLOCKS);
     let mut last: BTreeMap<u64, u64> = BTreeMap::new();
     for step in bytes.chunks_exact(10) {
         let (stream, small) = (u64::from(step[0] % 5), u64::from(step[1]));
@@ -39,6 +44,14 @@ fuzz_target!(|bytes: &[u8]| {
             write[at..at + 8].copy_from_slice(&wide.to_le_bytes());
         }
         members[usize::from(step[1] % 2)].arrive(&write);
+
+        let places = [step[0] % 8, 0, step[1] % 6, 0, 0, 0, 0, 0];
+        // Blocks of a sender begin at multiples of 4, those of no sender anywhere.
+        let first = if step[0] < 200 { u64::from(step[1] % 16 / 4 * 4) } else { wide };
+        let packet = [&first.to_le_bytes()[..], &places, &step[2..]].concat();
+        let mut delivered = 0;
+        corrector.arrive(&packet, &mut |_, _| delivered += 1);
+        assert!(delivered <= 4 && corrector.kept() <= BLOCKS * 7);
     }
 });
 

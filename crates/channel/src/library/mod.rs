@@ -16,8 +16,9 @@
 //! [`Endpoint`] puts the first two on a channel, [`Proxy`] the other two between a channel and a remote
 //! peer. Parts never see shared memory, only copies that do not change.
 //!
-//! [`Distributor`] and [`Taker`] give each message to exactly one member of a group. They are a protocol
-//! without sockets: the application carries their packets.
+//! Two pairs are protocols without sockets, whose packets the application carries. [`Distributor`] and
+//! [`Taker`] give each message to exactly one member of a group. [`Protector`] and [`Corrector`] send
+//! redundant packets, from which the receiver computes lost messages.
 
 mod collisions;
 mod endpoint;
@@ -25,6 +26,7 @@ mod link;
 mod ordering;
 mod packet;
 mod proxy;
+mod redundancy;
 mod taking;
 
 pub use collisions::{Collisions, MEMBERS_MAX, Unwatched, Verdict, Versions};
@@ -33,6 +35,7 @@ pub use link::{DatagramLink, RemoteLink, passing};
 pub use ordering::{Arrival, InOrder, Ordering, Unordered};
 pub use packet::{Checked, PacketFormat};
 pub use proxy::{Proxy, ProxyCounts};
+pub use redundancy::{Corrector, CorrectorCounts, Protector, Redundancy};
 pub use taking::{Distributor, Taken, Taker};
 
 /// Words of eight bytes, little-endian, of a header; 0 where it is too short.
