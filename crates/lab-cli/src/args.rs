@@ -5,9 +5,10 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use sockscope_link::{
-    Bandwidth, Capacity, Discipline, Interval, LossModel, Reordering, Share, Topology,
+    Bandwidth, Bytes, Capacity, Discipline, Interval, LossModel, Reordering, Share, Topology,
 };
 use sockscope_live::host::Service;
+use sockscope_live::levels::{Level, redundancy};
 
 use crate::choice::Choice;
 
@@ -51,6 +52,9 @@ pub enum LabCommand {
     Check(LabCheck),
     /// Run a command, and a server for it, at the two ends of a wire with delay, rate and loss, or of another topology.
     Link(LabLink),
+    /// Send messages at each service level of the network library, and show what each level costs.
+    #[command(after_help = LEVELS_EXAMPLES)]
+    Levels(LabLevels),
     /// Run one experiment on the model and on this kernel, and show both results next to each other.
     Compare(LabCompare),
     /// Show which functions and layers of the kernel have the CPU time of a command.
@@ -72,6 +76,55 @@ const PROFILE_EXAMPLES: &str = "\
 Examples:
   sockscope lab profile -- iperf3 -c 127.0.0.1 -t 5
   sockscope lab profile -o send.svg --json send.json -- python3 send.py";
+
+const LEVELS_EXAMPLES: &str = "\
+Examples:
+  sockscope lab levels
+  sockscope lab levels --loss 5% --delay 5ms
+  sockscope lab levels --level corrected --level reliable --block 16+4 --loss gilbert:1%,25% --format json";
+
+/// `sockscope lab levels`.
+#[derive(Debug, Args)]
+pub struct LabLevels {
+    /// Only this level: datagram, sequenced, corrected, reliable, vmtp, published or one-of-many (several: repeat)
+    #[arg(long, value_name = "NAME")]
+    pub level: Vec<Level>,
+    /// Messages at each level
+    #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    pub messages: u64,
+    /// Size of a message, as 200b; 16 bytes are its number and time
+    #[arg(long, value_name = "SIZE", default_value = "200b")]
+    pub message_bytes: Bytes,
+    /// Time between two messages, as 500us
+    #[arg(long, value_name = "TIME", default_value = "500us")]
+    pub every: Interval,
+    /// Receivers of the levels published and one-of-many
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=16))]
+    pub members: u8,
+    /// Blocks of the level corrected: messages and parity packets
+    #[arg(long, value_name = "K+M", default_value = "8+2", value_parser = redundancy)]
+    pub block: (usize, usize),
+    /// Messages for which the level sequenced waits before it gives up a missing one, and messages without an answer of
+    /// the levels reliable and one-of-many
+    #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    pub window: u32,
+    /// Form of the result
+    #[arg(long, value_enum, default_value_t)]
+    pub format: LevelsFormat,
+    /// The wire; without its settings, messages pass the loopback device
+    #[command(flatten)]
+    pub wire: WireOptions,
+}
+
+/// Form of a measurement of levels.
+#[derive(Debug, Clone, Copy, Default, ValueEnum)]
+pub enum LevelsFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// Schema sockscope.levels/1.
+    Json,
+}
 
 const PATTERN_EXAMPLES: &str = "\
 Examples:

@@ -25,7 +25,7 @@ use crate::args::{
 };
 use crate::experiment_ids::{LIVE, failure};
 use crate::figures::{self, FIGURE_PX, bundles, write_figure};
-use crate::{host, link, pattern, png, profile, work};
+use crate::{host, levels, link, pattern, png, profile, work};
 
 /// Height of what stands around the panels of a chart of several, and of each panel.
 const CHART_HEAD_PX: u32 = 160;
@@ -38,6 +38,7 @@ pub fn lab(arguments: &Lab) -> Result<Outcome, Failure> {
         LabCommand::Run(arguments) => run_one(arguments).map(|()| Outcome::Done),
         LabCommand::Check(arguments) => check(arguments),
         LabCommand::Link(arguments) => link::link(arguments),
+        LabCommand::Levels(arguments) => levels::levels(arguments).map(|()| Outcome::Done),
         LabCommand::Compare(arguments) => compare(arguments).map(|()| Outcome::Done),
         LabCommand::Host(arguments) => host::host(arguments),
         LabCommand::Profile(arguments) => profile::profile(arguments),

@@ -16,6 +16,7 @@ mod experiment_ids;
 mod figures;
 mod host;
 mod lab;
+mod levels;
 mod link;
 mod pattern;
 mod png;

@@ -36,7 +36,9 @@ fn the_page_of_the_command_line_is_what_the_program_says() {
 #[test]
 fn every_command_has_an_entry() {
     assert_eq!(commands(&LABORATORY.help(&[])), ["lab", "replay", "vmtp"]);
-    let of_lab =
-        ["list", "run", "check", "link", "compare", "profile", "host", "png", "pattern", "work"];
+    let of_lab = [
+        "list", "run", "check", "link", "levels", "compare", "profile", "host", "png", "pattern",
+        "work",
+    ];
     assert_eq!(commands(&LABORATORY.help(&["lab"])), of_lab);
 }

@@ -13,6 +13,8 @@ pub struct HostTraffic {
     pub retransmitted: u64,
     /// UDP datagrams.
     pub datagrams: u64,
+    /// Octets of IP packets.
+    pub octets: u64,
 }
 
 impl HostTraffic {
@@ -34,6 +36,7 @@ impl HostTraffic {
             pure_acks,
             retransmitted: tcp("RetransSegs"),
             datagrams: value(snmp, "Udp:", "OutDatagrams"),
+            octets: value(netstat, "IpExt:", "OutOctets"),
         }
     }
 }
@@ -54,6 +57,7 @@ impl Add for HostTraffic {
             pure_acks: self.pure_acks + other.pure_acks,
             retransmitted: self.retransmitted + other.retransmitted,
             datagrams: self.datagrams + other.datagrams,
+            octets: self.octets + other.octets,
         }
     }
 }
@@ -67,6 +71,7 @@ impl Sub for HostTraffic {
             pure_acks: self.pure_acks.saturating_sub(before.pure_acks),
             retransmitted: self.retransmitted.saturating_sub(before.retransmitted),
             datagrams: self.datagrams.saturating_sub(before.datagrams),
+            octets: self.octets.saturating_sub(before.octets),
         }
     }
 }
@@ -79,9 +84,17 @@ mod tests {
     fn acknowledgments_are_what_is_neither_data_nor_control() {
         let snmp = "Tcp: ActiveOpens PassiveOpens OutSegs RetransSegs OutRsts\nTcp: 1 0 14 2 1\n\
                     Udp: InDatagrams OutDatagrams\nUdp: 5 6\n";
-        let found = HostTraffic::parse(snmp, "TcpExt: A TCPOrigDataSent\nTcpExt: 3 7\n");
-        let expected =
-            HostTraffic { data_segments: 7, pure_acks: 4, retransmitted: 2, datagrams: 6 };
+        let found = HostTraffic::parse(
+            snmp,
+            "TcpExt: A TCPOrigDataSent\nTcpExt: 3 7\nIpExt: OutOctets\nIpExt: 900\n",
+        );
+        let expected = HostTraffic {
+            data_segments: 7,
+            pure_acks: 4,
+            retransmitted: 2,
+            datagrams: 6,
+            octets: 900,
+        };
         assert_eq!(found, expected);
         assert_eq!(HostTraffic::parse("", ""), HostTraffic::default());
         assert_eq!((found + found) - found, found);

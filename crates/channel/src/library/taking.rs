@@ -93,7 +93,7 @@ impl<M: Copy + Ord> Distributor<M> {
     /// Makes the offers that are due: all without an answer when `repeat` is set, which a caller does
     /// by its timer; else only the new ones.
     pub fn offer(&mut self, repeat: bool, packet: &mut dyn FnMut(M, &[u8])) {
-        let all_before = self.waiting.first_key_value().map_or(self.next, |(number, _)| *number);
+        let all_before = self.all_before();
         for (number, waiting) in &mut self.waiting {
             let Some(member) = waiting.member.filter(|_| repeat || !waiting.is_offered) else {
                 continue;
@@ -102,6 +102,11 @@ impl<M: Copy + Ord> Distributor<M> {
             let words = [*number, all_before, u64::from(waiting.again)].map(u64::to_le_bytes);
             packet(member, &[&words.concat()[..], &waiting.message].concat());
         }
+    }
+
+    /// All messages before this number are answered.
+    pub fn all_before(&self) -> u64 {
+        self.waiting.first_key_value().map_or(self.next, |(number, _)| *number)
     }
 
     /// Messages that no member has answered.

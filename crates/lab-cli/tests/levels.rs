@@ -1,0 +1,102 @@
+//! `sockscope-lab lab levels`: which messages each level delivers, and what it sends for that.
+
+#[path = "../../cli/tests/schema/mod.rs"]
+mod schema;
+
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use schema::Schema;
+use serde_json::Value;
+
+fn levels(arguments: &str) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sockscope-lab"));
+    command.args(["lab", "levels"]).args(arguments.split(' '));
+    command.output().unwrap()
+}
+
+/// The document; `None` where this process may not make namespaces, which counts the test as skipped.
+fn measured(test: &str, arguments: &str) -> Option<Value> {
+    let output = levels(&format!("{arguments} --format json"));
+    let said = String::from_utf8_lossy(&output.stderr);
+    if said.contains("cannot make a PID namespace") {
+        let required = std::env::var("SOCKSCOPE_LIVE").is_ok_and(|wish| wish == "1");
+        assert!(!required, "{said}");
+        // Of a test that passes libtest shows what is written past its capture.
+        let _ = writeln!(std::io::stderr(), "SKIPPED: {test}: {}", said.trim_end());
+        return None;
+    }
+    assert!(output.status.success(), "{output:?}");
+    Schema::read("levels").check(Path::new("lab levels"), &output.stdout);
+    Some(serde_json::from_slice(&output.stdout).unwrap())
+}
+
+fn number(document: &Value, row: usize, name: &str) -> u64 {
+    let figures = &document["levels"][row]["figures"];
+    figures[name].as_u64().unwrap_or_else(|| panic!("{name} of level {row}: {document}"))
+}
+
+#[test]
+fn values_out_of_range_are_one_line() {
+    let cases = [
+        ("--level best", "no level `best`: expected datagram, sequenced, corrected"),
+        ("--block 8", "expected messages and parity packets as 8+2"),
+        ("--message-bytes 15b", "a message of 15 bytes: give one of 16 to 65000"),
+        ("--loss half", "\"half\" is no loss"),
+    ];
+    for (arguments, expected) in cases {
+        let output = levels(arguments);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains(expected), "{arguments}: {said}");
+        assert_eq!((said.lines().count(), output.status.code()), (1, Some(2)), "{said}");
+    }
+}
+
+/// The wire drops each tenth packet of a direction: one of each block of ten packets.
+#[test]
+fn root_levels_lose_correct_or_repeat_the_same_dropped_packets() {
+    let test = "root_levels_lose_correct_or_repeat_the_same_dropped_packets";
+    let arguments = "--loss every:10 --messages 200 --every 300us --block 8+2 --members 2";
+    let Some(document) = measured(test, arguments) else { return };
+    let of = |row, name| number(&document, row, name);
+    let names =
+        ["datagram", "sequenced", "corrected", "reliable", "vmtp", "published", "one-of-many"];
+    let rows = document["levels"].as_array().unwrap();
+    let found: Vec<_> = rows.iter().map(|row| row["level"].as_str().unwrap()).collect();
+    assert_eq!(found, [names.as_slice(), &["datagram"]].concat(), "the last one is the control");
+    for row in 0..rows.len() {
+        assert_eq!((of(row, "damaged"), of(row, "repeated")), (0, 0), "{document}");
+        assert!(of(row, "dropped_packets") > 0, "{document}");
+    }
+    for (row, name) in [(0, "datagram"), (7, "its control")] {
+        let counts = ["packets", "delivered", "lost", "out_of_order"].map(|name| of(row, name));
+        assert_eq!(counts, [200, 180, 20, 0], "{name}: a dropped packet is a lost message");
+    }
+    assert_eq!((of(1, "packets"), of(1, "out_of_order")), (200, 0), "sequenced");
+    assert!(of(1, "lost") >= 20, "order repairs no loss, and the last gap holds messages back");
+    let counts = ["packets", "delivered", "lost"].map(|name| of(2, name));
+    assert_eq!(counts, [250, 200, 0], "corrected: two parity packets for eight messages");
+    for row in [3, 6] {
+        assert_eq!((of(row, "delivered"), of(row, "lost")), (200, 0), "repeated until answered");
+        assert!(of(row, "packets") > 400, "a message, its answer, and those that were repeated");
+    }
+    assert_eq!(of(3, "out_of_order"), 0, "reliable");
+    assert_eq!((of(4, "delivered"), of(4, "lost"), of(4, "out_of_order")), (200, 0, 0), "vmtp");
+    let counts = ["packets", "expected", "delivered"].map(|name| of(5, name));
+    assert_eq!(counts, [200, 400, 360], "published: one packet for both receivers");
+}
+
+#[test]
+fn root_over_loopback_nothing_is_lost_and_a_datagram_is_one_packet() {
+    let test = "root_over_loopback_nothing_is_lost_and_a_datagram_is_one_packet";
+    let arguments =
+        "--level datagram --level one-of-many --messages 100 --every 200us --message-bytes 64b";
+    let Some(document) = measured(test, arguments) else { return };
+    let of = |row, name| number(&document, row, name);
+    assert_eq!((of(0, "lost"), of(1, "lost")), (0, 0));
+    assert_eq!((of(0, "packets"), of(0, "octets")), (100, 100 * (64 + 28)), "with IP and UDP");
+    assert!(of(1, "packets") >= 200, "each message is answered: {document}");
+    assert_eq!(document["network"]["topology"], "loopback");
+    assert_eq!(document["levels"][0]["figures"]["dropped_packets"], Value::Null);
+}
