@@ -9,7 +9,6 @@ mod acks;
 mod analyzer;
 mod assembly;
 mod buffers;
-mod clock_bounds;
 mod connection;
 mod curve;
 mod detail;
@@ -66,7 +65,6 @@ mod window;
 
 pub use acks::{AckNews, acknowledgments};
 pub use analyzer::{Analyzer, Stores};
-pub use clock_bounds::{ClockBounds, ClockLine, ClockPairs};
 pub use detail::{Columns, Detail, edges};
 pub use dropped_packets::{DroppedPacket, dropped_packets};
 pub use flow_curves::FlowCurves;

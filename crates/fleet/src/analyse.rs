@@ -6,8 +6,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroUsize;
 
-use sockscope_analysis::{Analyzer, ClockBounds, ClockLine, ClockPairs, TraceFacts};
-use sockscope_record::{Connection, ConnectionId, LossCounts, Record, Side};
+use sockscope_analysis::{Analyzer, TraceFacts};
+use sockscope_record::{
+    ClockBounds, ClockLine, ClockPairs, Connection, ConnectionId, LossCounts, Record, Side,
+};
 
 use crate::clocks;
 use crate::measure::{Ends, Measured};

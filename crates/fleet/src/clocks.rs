@@ -1,7 +1,6 @@
 //! The clocks of two hosts, from the segments of connections between them.
 
-use sockscope_analysis::ClockPairs;
-use sockscope_record::{Direction, Kind, Record, marks, tcp_flags};
+use sockscope_record::{ClockPairs, Direction, Kind, Record, marks, tcp_flags};
 
 use crate::recorded::Half;
 

@@ -12,6 +12,7 @@
 #[macro_use]
 mod named;
 
+mod clock_bounds;
 mod connection;
 mod control_group;
 mod hold;
@@ -26,6 +27,7 @@ pub mod statistics;
 pub mod tcp_flags;
 pub mod tcp_states;
 
+pub use clock_bounds::{ClockBounds, ClockLine, ClockPairs};
 pub use connection::{Connection, ConnectionId, Direction, FlowId, Process, Protocol, Side};
 pub use control_group::{Container, ControlGroup, Pod};
 pub use hold::Hold;

@@ -3,8 +3,7 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
-
-use crate::clock_line::{Crossing, Lines};
+use sockscope_record::{ClockBounds, ClockLine, ClockPairs};
 
 /// A recording is halved at most so often where the clocks' rates are not steady.
 const HALVINGS_MAX: u32 = 6;
@@ -88,6 +87,15 @@ impl fmt::Display for NoBand {
     }
 }
 
+/// A segment that left one host and reached the other; nanoseconds, each of its own host's clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Crossing {
+    /// On the clock of the host whose times are to be moved.
+    pub(crate) moved_ns: u64,
+    /// On the clock to which they are moved.
+    pub(crate) base_ns: u64,
+}
+
 /// The clock of a host on another one, in parts with a line each.
 #[derive(Debug, Clone)]
 pub(crate) struct HostClock {
@@ -100,14 +108,44 @@ struct Part {
     /// First and last time of the moved clock.
     from_ns: u64,
     until_ns: u64,
-    lines: Lines,
+    /// Of the moved clock minus the other one, and the line in their middle.
+    bounds: ClockBounds,
+    line: ClockLine,
 }
 
 impl Part {
-    fn moved(&self, at_ns: u64) -> u64 {
-        let ns = i128::from(at_ns) + self.lines.middle_ns(at_ns);
-        u64::try_from(ns.max(0)).unwrap_or(u64::MAX)
+    /// From the crossings in it. `None` without one in each direction, and where no line fits.
+    fn of([from_moved, to_moved]: [&[Crossing]; 2], [from_ns, until_ns]: [u64; 2]) -> Option<Self> {
+        let mut pairs = ClockPairs::default();
+        for it in to_moved {
+            pairs.from_first(it.base_ns.cast_signed(), it.moved_ns.cast_signed());
+        }
+        for it in from_moved {
+            pairs.from_second(it.moved_ns.cast_signed(), it.base_ns.cast_signed());
+        }
+        let bounds = pairs.bounds().filter(|bounds| bounds.is_consistent)?;
+        Some(Self { from_ns, until_ns, line: bounds.line(), bounds })
     }
+
+    fn moved(&self, at_ns: u64) -> u64 {
+        minus(at_ns, self.line.at(at_ns.cast_signed()))
+    }
+
+    /// The earliest and the latest time on the other clock.
+    fn range(&self, at_ns: u64) -> (u64, u64) {
+        let (lowest, highest) = self.bounds.range_at(at_ns.cast_signed());
+        (minus(at_ns, highest), minus(at_ns, lowest))
+    }
+
+    /// The least and the greatest rate, parts per billion by which the moved clock is slower.
+    fn slower_ppb(&self) -> [i64; 2] {
+        let (slowest, fastest) = self.bounds.drift();
+        [(-fastest * 1e9).floor() as i64, (-slowest * 1e9).ceil() as i64]
+    }
+}
+
+fn minus(at_ns: u64, difference_ns: i64) -> u64 {
+    at_ns.saturating_add_signed(difference_ns.saturating_neg())
 }
 
 /// Why the difference of two clocks is not bounded.
@@ -162,13 +200,11 @@ impl HostClock {
                 let share = u128::from(length_ns) * u128::from(step) / u128::from(PARTS);
                 let own_ns = part.from_ns + share as u64;
                 let at_ns = self.moved(own_ns);
-                let (low, high) = part.lines.range_ns(own_ns);
-                let stated = i128::from(at_ns) - i128::from(own_ns);
-                let apart = |ns: i128| u64::try_from(ns.max(0)).unwrap_or(u64::MAX);
+                let (earliest_ns, latest_ns) = part.range(own_ns);
                 let edge = ClockEdge {
                     at_ns,
-                    early_ns: apart(stated - low),
-                    late_ns: apart(high - stated),
+                    early_ns: at_ns.saturating_sub(earliest_ns),
+                    late_ns: latest_ns.saturating_sub(at_ns),
                 };
                 match edges.last_mut().filter(|last| last.at_ns == at_ns) {
                     Some(last) => {
@@ -178,7 +214,7 @@ impl HostClock {
                     None => edges.push(edge),
                 }
             }
-            let (least, most) = part.lines.rates_ppb();
+            let [least, most] = part.slower_ppb();
             slower_ppb = [slower_ppb[0].min(least), slower_ppb[1].max(most)];
         }
         ClockBand {
@@ -199,8 +235,8 @@ fn add_parts(
     [from_ns, until_ns]: [u64; 2],
     halvings: u32,
 ) -> bool {
-    if let Some(lines) = Lines::of(from_moved, to_moved) {
-        parts.push(Part { from_ns, until_ns, lines });
+    if let Some(part) = Part::of([from_moved, to_moved], [from_ns, until_ns]) {
+        parts.push(part);
         return true;
     }
     let times =

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use sockscope_record::{Connection, ConnectionId, FlowId, Kind, Protocol, Record, marks};
 
 use crate::bundle::Bundle;
-use crate::clock_line::Crossing;
+use crate::clock_band::Crossing;
 use crate::error::Error;
 use crate::merge_plan::Place;
 

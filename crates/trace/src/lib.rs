@@ -16,7 +16,6 @@ mod append;
 mod bundle;
 mod check;
 mod clock_band;
-mod clock_line;
 mod columns;
 mod compat;
 mod crossings;
