@@ -369,6 +369,64 @@ fn pages_are_fetched() {
     server.join().unwrap();
 }
 
+#[test]
+fn a_request_as_text_is_sent_by_a_schedule() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    // Answers the 11th request of each connection 50 ms late, and with it those that arrived meanwhile.
+    let server = thread::spawn(move || {
+        let answered = |mut stream: TcpStream| {
+            let (mut begun, mut count) = (Vec::new(), 0);
+            let mut bytes = [0; 1_000];
+            while let Ok(more @ 1..) = stream.read(&mut bytes) {
+                begun.extend_from_slice(&bytes[..more]);
+                while begun.starts_with(b"PING\r\n") {
+                    begun.drain(..6);
+                    count += 1;
+                    if count == 11 {
+                        thread::sleep(Duration::from_millis(50));
+                    }
+                    stream.write_all(b"+PONG\r\n").unwrap();
+                }
+            }
+            count
+        };
+        let lines: Vec<_> = (0..2)
+            .map(|_| {
+                let stream = listener.accept().unwrap().0;
+                thread::spawn(move || answered(stream))
+            })
+            .collect();
+        lines.into_iter().map(|line| line.join().unwrap()).collect::<Vec<i32>>()
+    });
+    let request = r"PING\r\n";
+    let report = run(&format!(
+        "text-client --to {address} --request {request} --connections 2 --requests 100 --every 1ms"
+    ));
+    // One more on each connection shows how long an answer is.
+    assert_eq!(server.join().unwrap(), [51, 51]);
+    assert_eq!(report["received"], serde_json::json!({ "messages": 100, "bytes": 700 }));
+    assert_eq!(number(&report, "/unanswered"), 0);
+    assert_times(&report, "/latency_ns", 100);
+    // Requests are sent on time also while an answer is late, and their latency has the wait.
+    assert!(number(&report, "/exact_latency_ns/max") >= 50_000_000, "{report}");
+    assert!(number(&report, "/exact_latency_ns/p90") >= 20_000_000, "{report}");
+}
+
+#[test]
+fn a_request_whose_text_is_no_text_is_refused_in_one_line() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_sockscope-lab"))
+        .args(["lab", "work", "text-client", "--request", r"PING\q", "--to"])
+        .arg(address.to_string())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!((output.status.code(), said.lines().count()), (Some(2), 1), "{said}");
+    assert!(said.contains(r"write \r, \n, \t or \\"), "{said}");
+}
+
 /// Three calls in two writes; the server thinks for 2 ms before it answers.
 const PATTERN: &str = "
 connection = \"tcp 127.0.0.1:40000 > 127.0.0.1:80\"

@@ -63,6 +63,8 @@ pub enum WorkProgram {
     Load(Load),
     /// Fetch a page over HTTP, with a connection for each time.
     PageClient(PageClient),
+    /// Send one request as text to any server by a schedule, whether or not those before were answered.
+    TextClient(TextClient),
     /// Make transactions over VMTP, TCP or QUIC from one or some clients for some time, or answer them.
     Transactions(Transactions),
     /// A process of a pipeline: from standard input to standard output.
@@ -290,6 +292,29 @@ pub struct Load {
     /// End after this time; without it, at SIGTERM
     #[arg(long = "for", value_name = "TIME")]
     pub time: Option<Interval>,
+}
+
+/// `sockscope lab work text-client`.
+#[derive(Debug, Args)]
+pub struct TextClient {
+    /// The server, as 127.0.0.1:6379
+    #[arg(long, value_name = "ADDRESS")]
+    pub to: SocketAddr,
+    /// Text of the request with its line ends, as 'PING\r\n'. Each answer to it has as many bytes as the first
+    #[arg(long, value_name = "TEXT")]
+    pub request: String,
+    /// Connections, which take the requests in turn
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_024))]
+    pub connections: u32,
+    /// Requests to send
+    #[arg(long, value_name = "N", default_value_t = 1_000)]
+    pub requests: u64,
+    /// One request in each such time
+    #[arg(long, value_name = "TIME", default_value = "1ms")]
+    pub every: Interval,
+    /// The sockets.
+    #[command(flatten)]
+    pub socket: SocketOptions,
 }
 
 /// `sockscope lab work page-client`.

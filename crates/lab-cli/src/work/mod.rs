@@ -17,6 +17,7 @@ mod rpc;
 mod schedule;
 mod socket;
 mod stream;
+mod text;
 mod transactions;
 
 use sockscope_program::failure::Failure;
@@ -36,6 +37,7 @@ pub fn work(arguments: &LabWork) -> Result<Outcome, Failure> {
         WorkProgram::Pipeline(arguments) => pipeline::pipeline(arguments),
         WorkProgram::Load(arguments) => load::load(arguments),
         WorkProgram::PageClient(arguments) => page::page_client(arguments),
+        WorkProgram::TextClient(arguments) => text::text_client(arguments),
         WorkProgram::Transactions(arguments) => transactions::transactions(arguments),
         WorkProgram::Pattern(arguments) => pattern::pattern(arguments),
         WorkProgram::Stage(arguments) => pipeline::stage(arguments),
