@@ -33,6 +33,12 @@ impl Schedule {
         planned_ns
     }
 
+    /// The time until the next message, nanoseconds; `None` where it is to be sent now.
+    pub fn left_ns(&self) -> Option<u64> {
+        self.every?;
+        self.next_ns.checked_sub(now_ns()).filter(|left_ns| *left_ns > 0)
+    }
+
     /// The interval and the lateness; `None` without a schedule.
     pub fn kept(&self) -> Option<(Interval, &Lateness)> {
         self.every.map(|every| (every, &self.lateness))

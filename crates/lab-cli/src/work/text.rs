@@ -2,10 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{Shutdown, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
-use std::thread;
+use std::net::TcpStream;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::{Value, json};
@@ -24,13 +21,17 @@ const READ_BYTES: usize = 64 * 1_024;
 const ANSWER_NS: u64 = 1_000_000_000;
 /// The first answer ends where no byte follows for so long: two reads of a socket that gives up after 100 ms.
 const QUIET_READS: u32 = 2;
-/// Between two looks at the end of the schedule.
-const LOOK_EVERY: Timespec = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
+/// Between two looks whether the program is to stop.
+const LOOK_NS: u64 = 100_000_000;
+const SECOND_NS: u64 = 1_000_000_000;
 
-/// One connection, and the planned times of the requests that it still has to answer.
+/// One connection.
 struct Line {
     stream: TcpStream,
-    open: Mutex<VecDeque<u64>>,
+    /// Planned times of the requests without an answer.
+    open: VecDeque<u64>,
+    /// Bytes of the answer under way.
+    part: usize,
 }
 
 /// The answers, with the time from the plan to the last byte of each.
@@ -61,39 +62,18 @@ pub fn text_client(arguments: &TextClient) -> Result<Outcome, Failure> {
                 arguments.to
             )));
         }
-        lines.push(Line { stream, open: Mutex::default() });
+        lines.push(Line { stream, open: VecDeque::new(), part: 0 });
     }
-    let answer_bytes = answer_bytes.unwrap_or(1);
+    let mut asking = Asking { lines, answer_bytes: answer_bytes.unwrap_or(1), ..Asking::default() };
     let mut schedule = Schedule::new(Some(arguments.every));
-    let is_over = AtomicBool::new(false);
-    let asked = thread::scope(|scope| {
-        let taking = scope.spawn(|| take(&lines, answer_bytes, &is_over));
-        let sending = (|| {
-            for number in 0..arguments.requests {
-                let planned_ns = schedule.wait();
-                if stop.stop_requested() || taking.is_finished() {
-                    break;
-                }
-                let line = &lines[number as usize % lines.len()];
-                open(line).push_back(planned_ns);
-                (&line.stream).write_all(&request)?;
-                report.sent.add(request.len());
-            }
-            Ok(())
-        })();
-        is_over.store(true, Ordering::Relaxed);
-        let taken = taking.join().unwrap_or_else(|_| Err(io::Error::other("a thread panicked")));
-        sending.and(taken)
-    });
-    let answers = asked.map_err(cannot("exchange messages with", arguments.to))?;
-    report.received = answers.traffic;
-    report.latency = answers.latency;
+    asking
+        .ask(&request, arguments.requests, &mut schedule, &stop)
+        .map_err(cannot("exchange messages with", arguments.to))?;
+    report.sent = asking.sent;
+    report.received = asking.answers.traffic;
+    report.latency = asking.answers.latency;
     report.unanswered = report.sent.messages.saturating_sub(report.received.messages);
-    report.by(&schedule).with("exact_latency_ns", exact(answers.times_ns)).print()
-}
-
-fn open(line: &Line) -> std::sync::MutexGuard<'_, VecDeque<u64>> {
-    line.open.lock().unwrap_or_else(PoisonError::into_inner)
+    report.by(&schedule).with("exact_latency_ns", exact(asking.answers.times_ns)).print()
 }
 
 /// Sends the request once, and counts the bytes until none follows. All later answers have as many.
@@ -117,24 +97,68 @@ fn first_answer(stream: &mut TcpStream, request: &[u8]) -> io::Result<usize> {
     Ok(bytes)
 }
 
-/// Takes answers on all lines until the last request has one, or is lost.
-fn take(lines: &[Line], answer_bytes: usize, is_over: &AtomicBool) -> io::Result<Answers> {
-    let mut answers = Answers::default();
-    let mut buffer = vec![0; READ_BYTES];
-    // Bytes of the answer under way.
-    let mut parts = vec![0; lines.len()];
-    let mut quiet_since_ns = now_ns();
-    loop {
+/// One thread sends and takes answers: on a small machine a second one would wait for a CPU itself.
+#[derive(Default)]
+struct Asking {
+    lines: Vec<Line>,
+    answer_bytes: usize,
+    sent: Traffic,
+    answers: Answers,
+    buffer: Vec<u8>,
+}
+
+impl Asking {
+    /// Sends each request at its time, and takes answers until the last request has one, or is lost.
+    fn ask(
+        &mut self,
+        request: &[u8],
+        requests: u64,
+        schedule: &mut Schedule,
+        stop: &StopSignals,
+    ) -> io::Result<()> {
+        self.buffer = vec![0; READ_BYTES];
+        for number in 0..requests {
+            while let Some(left_ns) = schedule.left_ns() {
+                self.take(left_ns.min(LOOK_NS))?;
+                if stop.stop_requested() {
+                    return Ok(());
+                }
+            }
+            let planned_ns = schedule.wait();
+            let place = number as usize % self.lines.len();
+            let line = &mut self.lines[place];
+            line.open.push_back(planned_ns);
+            line.stream.write_all(request)?;
+            self.sent.add(request.len());
+        }
+        let mut quiet_since_ns = now_ns();
+        while self.lines.iter().any(|line| !line.open.is_empty()) && !stop.stop_requested() {
+            if self.take(LOOK_NS)? {
+                quiet_since_ns = now_ns();
+            } else if now_ns() - quiet_since_ns >= ANSWER_NS {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits for so long at most, and takes the answers that are there; whether there were bytes.
+    fn take(&mut self, wait_ns: u64) -> io::Result<bool> {
         let mut waits: Vec<_> =
-            lines.iter().map(|line| PollFd::new(&line.stream, PollFlags::IN)).collect();
-        match poll(&mut waits, Some(&LOOK_EVERY)) {
-            Err(rustix::io::Errno::INTR) => continue,
+            self.lines.iter().map(|line| PollFd::new(&line.stream, PollFlags::IN)).collect();
+        let wait = Timespec {
+            tv_sec: (wait_ns / SECOND_NS).cast_signed(),
+            tv_nsec: (wait_ns % SECOND_NS).cast_signed(),
+        };
+        match poll(&mut waits, Some(&wait)) {
+            Err(rustix::io::Errno::INTR) => return Ok(false),
             other => other?,
         };
         let ready: Vec<usize> =
-            (0..lines.len()).filter(|at| !waits[*at].revents().is_empty()).collect();
-        for at in ready {
-            let bytes = match (&lines[at].stream).read(&mut buffer) {
+            (0..waits.len()).filter(|at| !waits[*at].revents().is_empty()).collect();
+        for at in &ready {
+            let line = &mut self.lines[*at];
+            let bytes = match line.stream.read(&mut self.buffer) {
                 Ok(0) => return Err(io::Error::other("it closed the connection")),
                 Ok(bytes) => bytes,
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
@@ -142,28 +166,20 @@ fn take(lines: &[Line], answer_bytes: usize, is_over: &AtomicBool) -> io::Result
                 Err(error) => return Err(error),
             };
             let read_ns = now_ns();
-            quiet_since_ns = read_ns;
-            parts[at] += bytes;
-            while parts[at] >= answer_bytes {
-                parts[at] -= answer_bytes;
-                let Some(planned_ns) = open(&lines[at]).pop_front() else {
+            line.part += bytes;
+            while line.part >= self.answer_bytes {
+                line.part -= self.answer_bytes;
+                let Some(planned_ns) = line.open.pop_front() else {
                     return Err(io::Error::other("it answered more requests than were sent"));
                 };
                 let time_ns = read_ns.saturating_sub(planned_ns);
-                answers.traffic.add(answer_bytes);
-                answers.latency.add(time_ns);
-                answers.times_ns.push(time_ns);
+                self.answers.traffic.add(self.answer_bytes);
+                self.answers.latency.add(time_ns);
+                self.answers.times_ns.push(time_ns);
             }
         }
-        if is_over.load(Ordering::Relaxed) {
-            let is_all = lines.iter().all(|line| open(line).is_empty());
-            if is_all || now_ns() - quiet_since_ns >= ANSWER_NS {
-                break;
-            }
-        }
+        Ok(!ready.is_empty())
     }
-    lines.iter().for_each(|line| drop(line.stream.shutdown(Shutdown::Both)));
-    Ok(answers)
 }
 
 /// The percentiles by rank; `null` without times.
