@@ -7,6 +7,7 @@
 mod connect;
 mod receive;
 mod send;
+mod urgent;
 
 pub use connect::{AcceptCall, ConnectCall};
 pub use receive::ReceiveCall;

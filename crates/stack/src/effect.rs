@@ -18,6 +18,8 @@ pub enum Channel {
     SendLock(SocketId),
     /// The receive buffer is no longer locked by another reader.
     ReceiveLock(SocketId),
+    /// Urgent data are announced (`sohasoutofband`).
+    Urgent(SocketId),
 }
 
 /// Something that happens outside the step that caused it.

@@ -8,7 +8,7 @@ use crate::ip::IpRules;
 use crate::mbuf::{Geometry, Pullup};
 use crate::pcb::LocalAddress;
 use crate::sockbuf::{BufferRules, hiwat_limit};
-use crate::tcp::TcpRules;
+use crate::tcp::{TcpRules, UrgentPointer};
 use crate::udp::{UdpHeader, UdpRules};
 
 /// One version of the system.
@@ -222,6 +222,7 @@ const SUNOS_41: Personality =
 const WINDOW_SCALING: &str = "window_scaling";
 const TIMESTAMPS: &str = "timestamps";
 const SACK: &str = "sack";
+const URGENT_AT_OCTET: &str = "urgent_at_octet";
 
 /// Largest data limit of a buffer where windows are scaled: the largest window.
 const SCALED_BUFFER_BYTES_MAX: u32 = 65_535 << 14;
@@ -230,8 +231,11 @@ impl Personality {
     /// Every personality, oldest first.
     pub const ALL: [Self; 7] = [RELEASED_42, MEASURED_42, BSD_43, TAHOE, RENO, SUNOS_403, SUNOS_41];
 
-    /// Options that any personality can have, by the words that name them.
-    pub const OPTIONS: [&str; 3] = [WINDOW_SCALING, TIMESTAMPS, SACK];
+    /// Options of headers that any personality can have, by the words that name them.
+    pub const HEADER_OPTIONS: [&str; 3] = [WINDOW_SCALING, TIMESTAMPS, SACK];
+
+    /// All that a name can add to a personality: [`Self::HEADER_OPTIONS`], and RFC 1122's urgent pointer.
+    pub const OPTIONS: [&str; 4] = [WINDOW_SCALING, TIMESTAMPS, SACK, URGENT_AT_OCTET];
 
     /// The personality of this name. A name as `reno+window_scaling` adds options to one of [`Self::ALL`]; its
     /// [`name`](Self::name) stays.
@@ -258,6 +262,12 @@ impl Personality {
             }
             TIMESTAMPS => &mut options.timestamps,
             SACK => &mut options.sack,
+            URGENT_AT_OCTET => {
+                let pointer = &mut self.tcp.urgent.pointer;
+                let is_new = *pointer != UrgentPointer::AtOctet;
+                *pointer = UrgentPointer::AtOctet;
+                return is_new.then_some(());
+            }
             _ => return None,
         };
         (!std::mem::replace(is_on, true)).then_some(())

@@ -41,16 +41,17 @@ impl Stack {
         }
     }
 
-    /// `PRU_SEND`: data to send, with a destination if the call names one.
+    /// `PRU_SEND`: data to send, with a destination if the call names one. TCP takes urgent data (`PRU_SENDOOB`).
     pub(crate) fn pru_send(
         &mut self,
         socket: SocketId,
         data: Chain,
         to: Option<Endpoint>,
+        is_urgent: bool,
         meter: &mut Meter,
     ) -> Result<(), SocketError> {
         match self.sockets[socket].protocol {
-            Protocol::Tcp => self.tcp_pru_send(socket, data, meter),
+            Protocol::Tcp => self.tcp_pru_send(socket, data, is_urgent, meter),
             Protocol::Udp => self.udp_pru_send(socket, data, to, meter),
         }
     }

@@ -169,6 +169,17 @@ impl SockBuf {
         offset
     }
 
+    /// A byte of the stream is kept apart from those that enter.
+    pub(crate) fn enter_apart(&mut self) {
+        self.entered += 1;
+    }
+
+    /// The reader passes a byte that is kept apart.
+    pub(crate) fn pass_apart(&mut self) {
+        self.left += 1;
+        debug_assert!(self.left <= self.entered, "{} bytes left of {}", self.left, self.entered);
+    }
+
     /// `sbdrop`: the first `len` bytes leave, as far as there are any.
     pub fn drop_front(&mut self, len: usize, pool: &mut Pool, meter: &mut CostMeter) {
         let before = self.chain.mbufs();

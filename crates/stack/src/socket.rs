@@ -6,6 +6,7 @@ mod notify;
 mod queue;
 #[cfg(test)]
 mod tests;
+mod urgent;
 
 use std::ops::{Index, IndexMut};
 
@@ -18,6 +19,7 @@ use crate::tcp::Tcb;
 pub use id::{ANY, Endpoint, Options, SetOption, SocketError, SocketId};
 pub use layer::Shutdown;
 pub use queue::ListenQueue;
+pub use urgent::Urgent;
 
 /// The state of a socket (`so_state`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -57,6 +59,8 @@ pub struct Socket {
     pub error: Option<SocketError>,
     /// The options set by the program.
     pub options: Options,
+    /// Urgent data received.
+    pub urgent: Urgent,
     /// The flow that this socket sends, if it is logged.
     pub log: Option<FlowId>,
     /// TCP's half of the protocol control block.
@@ -84,6 +88,7 @@ impl Socket {
             state: SocketState::default(),
             error: None,
             options: Options::default(),
+            urgent: Urgent::default(),
             log: None,
             tcb: None,
             route: RouteCache::default(),

@@ -48,7 +48,7 @@ const MACHINES: [&str; 3] = ["vax-11-750", "sparcstation-1", "sparcstation-2"];
 /// A stack, and some of the options that a name can add.
 fn stack(chance: &mut Chance) -> String {
     let mut name = chance.one(&Personality::ALL.map(|personality| personality.name)).to_owned();
-    for option in Personality::OPTIONS {
+    for option in Personality::HEADER_OPTIONS {
         if chance.in_ten(3) {
             name += &format!("+{option}");
         }

@@ -39,6 +39,8 @@ enum Next {
     Enter,
     Wait,
     Copy,
+    /// The read ends at the mark of urgent data.
+    Mark,
     Return,
 }
 
@@ -87,6 +89,7 @@ impl ReceiveCall {
             Next::Enter => self.enter(stack, user, meter),
             Next::Wait => self.wait(stack, user, meter),
             Next::Copy => self.copy(stack, user, meter),
+            Next::Mark => self.received(stack, meter),
             Next::Return => self.finish(stack, meter),
         };
         self.has_copied = came == Progress::Copied;
@@ -134,6 +137,12 @@ impl ReceiveCall {
             return self.ends_with(Err(error));
         }
         if socket.state.cannot_receive_more {
+            let (offset, passed) = (socket.rcv.left(), socket.pass_apart());
+            if passed > 0 {
+                let flow = socket.received_flow();
+                let record = flow.map(|flow| dequeued(flow, offset, passed as usize));
+                meter.probe(Point::ReceiveDequeue, record);
+            }
             return self.ends_with(Ok(()));
         }
         if !socket.is_atomic() && !socket.state.is_connected && !socket.state.is_connecting {
@@ -162,15 +171,20 @@ impl ReceiveCall {
         let (Some(first), true) = (socket.rcv.chain().first(), self.given < self.len) else {
             return self.received(stack, meter);
         };
+        let offset = socket.rcv.left();
+        let (room, passed) = socket.begin_to_take();
         let (data, rest) = (pool.data(first), &mut user[self.given..self.len]);
-        let take = data.len().min(rest.len());
+        let take = data.len().min(rest.len()).min(room);
         rest[..take].copy_from_slice(&data[..take]);
         count_copy(take, meter);
         let flow = socket.received_flow();
-        let record = flow.map(|flow| dequeued(flow, socket.rcv.left(), take));
+        let record = flow.map(|flow| dequeued(flow, offset, passed as usize + take));
         meter.probe(Point::ReceiveDequeue, record);
         socket.rcv.remove_from_first(first, take, pool, meter);
         self.given += take;
+        if socket.urgent.comes_to_mark(socket.rcv.left()) {
+            return self.copied(Next::Mark);
+        }
         // Whether the buffer is empty shows after the copy: data may arrive meanwhile.
         self.copied(Next::Copy)
     }

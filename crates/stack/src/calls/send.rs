@@ -15,12 +15,17 @@ use crate::sockbuf::SockBuf;
 use crate::socket::{Endpoint, Socket, SocketError, SocketId};
 use crate::stack::Stack;
 
+/// The space that urgent data have, in bytes.
+const URGENT_SPACE_BYTES: i64 = 1024;
+
 /// One call that sends.
 #[derive(Debug)]
 pub struct SendCall {
     socket: SocketId,
     len: usize,
     to: Option<Endpoint>,
+    /// The data are urgent (`MSG_OOB`).
+    is_urgent: bool,
     /// Bytes taken from the process.
     taken: usize,
     /// The chain for the next `PRU_SEND`.
@@ -57,11 +62,17 @@ impl SendCall {
         Self::new(socket, len, Some(to))
     }
 
+    /// `send(socket, buffer, len, MSG_OOB)`: data whose last octet is urgent.
+    pub fn urgent(socket: SocketId, len: usize) -> Self {
+        Self { is_urgent: true, ..Self::new(socket, len, None) }
+    }
+
     fn new(socket: SocketId, len: usize, to: Option<Endpoint>) -> Self {
         Self {
             socket,
             len,
             to,
+            is_urgent: false,
             taken: 0,
             staged: Chain::new(),
             space: 0,
@@ -161,7 +172,7 @@ impl SendCall {
         if self.len == 0 && !socket.is_atomic() {
             return self.ends_with(Ok(()));
         }
-        self.space = socket.snd.space();
+        self.space = self.space_of(socket, &stack.personality.socket);
         if self.must_wait(socket, &stack.personality.socket) {
             return self.wait(socket, meter);
         }
@@ -183,12 +194,22 @@ impl SendCall {
         }
     }
 
+    /// The space for the call. Urgent data have some of their own, however full the buffer is.
+    fn space_of(&self, socket: &Socket, rules: &SocketRules) -> i64 {
+        match rules.wait {
+            _ if !self.is_urgent => socket.snd.space(),
+            SendWait::NoSpace | SendWait::Aligned => URGENT_SPACE_BYTES,
+            SendWait::LowWater => socket.snd.space() + URGENT_SPACE_BYTES,
+        }
+    }
+
     fn must_wait(&self, socket: &Socket, rules: &SocketRules) -> bool {
         let rest = (self.len - self.taken) as i64;
         let is_atomic = is_atomic(rules, socket);
         let space = self.space;
         let cluster = CLUSTER_BYTES as i64;
         match rules.wait {
+            SendWait::NoSpace | SendWait::Aligned if self.is_urgent => false,
             SendWait::NoSpace => space <= 0 || is_atomic && space < rest,
             SendWait::Aligned => {
                 let keeps_aligned = rest >= cluster
@@ -241,9 +262,9 @@ impl SendCall {
         meter.call_each([Routine::Uiomove, Routine::Copyin], Work::bytes(take));
         self.taken += take;
         self.space = match rules.fill {
-            SendFill::Whole => sockets[self.socket].snd.space(),
+            SendFill::Whole if !self.is_urgent => sockets[self.socket].snd.space(),
             SendFill::Clipped if is_cluster => self.space - CLUSTER_BYTES as i64,
-            SendFill::Staged | SendFill::Clipped => self.space - take as i64,
+            SendFill::Whole | SendFill::Staged | SendFill::Clipped => self.space - take as i64,
         };
         let is_full = self.taken == self.len || self.space <= 0;
         let goes = is_full || rules.sends_each_mbuf && !is_atomic;
@@ -269,7 +290,9 @@ impl SendCall {
         if stack.sockets.find(self.socket).is_none() {
             return self.is_closed(stack, meter);
         }
-        if let Err(error) = stack.pru_send(self.socket, self.staged.take(), self.to, meter) {
+        if let Err(error) =
+            stack.pru_send(self.socket, self.staged.take(), self.to, self.is_urgent, meter)
+        {
             return self.ends_with(Err(error));
         }
         self.after_send(stack)

@@ -349,6 +349,24 @@ impl Pool {
         }
     }
 
+    /// Takes the byte at `at` out. The data behind it are not moved, since another chain may share them; `false`,
+    /// and nothing is done, when the pool is used up.
+    pub(crate) fn cut_byte(&mut self, chain: &mut Chain, at: usize, meter: &mut CostMeter) -> bool {
+        let behind = chain.len().saturating_sub(at + 1);
+        if at == 0 {
+            self.drop_front(chain, 1, meter);
+            return true;
+        }
+        if behind == 0 {
+            self.truncate(chain, at, meter);
+            return true;
+        }
+        let Some(rest) = self.m_copy(chain, at + 1, behind, meter) else { return false };
+        self.truncate(chain, at, meter);
+        self.append(chain, rest);
+        true
+    }
+
     /// `m_adj`: takes bytes off the front when `by` is positive, off the end when it is negative.
     pub fn m_adj(&mut self, chain: &mut Chain, by: i32, meter: &mut CostMeter) {
         meter.call(Routine::MAdj, Work::mbufs(chain.mbufs));

@@ -118,6 +118,8 @@ pub struct Options {
     pub reuse_address: bool,
     /// `SO_BROADCAST`
     pub broadcast: bool,
+    /// `SO_OOBINLINE`: the urgent octet stays in the stream.
+    pub out_of_band_inline: bool,
 }
 
 /// One change that a program asks for.
@@ -131,6 +133,8 @@ pub enum SetOption {
     ReuseAddress(bool),
     /// `SO_BROADCAST`
     Broadcast(bool),
+    /// `SO_OOBINLINE`, since 4.3BSD.
+    OutOfBandInline(bool),
     /// `FIONBIO`
     NonBlocking(bool),
     /// `SO_SNDBUF`, in bytes.

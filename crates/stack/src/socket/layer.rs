@@ -97,12 +97,17 @@ impl Stack {
     ) -> Result<(), SocketError> {
         meter.call(Routine::Syscall, Work::NONE);
         let rules = self.personality.socket.buffers;
+        let urgent = self.personality.tcp.urgent;
         let socket = self.sockets.find_mut(id).ok_or(SocketError::BadSocket)?;
         match option {
             SetOption::NoDelay(on) => socket.options.no_delay = on,
             SetOption::KeepAlive(on) => socket.options.keep_alive = on,
             SetOption::ReuseAddress(on) => socket.options.reuse_address = on,
             SetOption::Broadcast(on) => socket.options.broadcast = on,
+            SetOption::OutOfBandInline(_) if !urgent.can_stay_inline => {
+                return Err(SocketError::NotSupported);
+            }
+            SetOption::OutOfBandInline(on) => socket.options.out_of_band_inline = on,
             SetOption::NonBlocking(on) => socket.state.is_nonblocking = on,
             SetOption::SendLowat(bytes) => socket.snd.set_lowat(bytes),
             SetOption::Log(flow) => socket.log = Some(flow),

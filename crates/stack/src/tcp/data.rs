@@ -193,6 +193,20 @@ impl Socket {
             return;
         }
         self.observe_receive_enqueue(len, meter);
+        let mut chain = chain;
+        let mut apart = 0;
+        let mut end = block_mut(self).rcv.bytes;
+        let mut before = len;
+        while let Some(position) = self.apart_in(end, before) {
+            before -= (end - position) as usize;
+            end = position;
+            if pool.cut_byte(&mut chain, before, meter) {
+                apart += 1;
+            } else {
+                self.urgent.leave_in(position);
+            }
+        }
         self.rcv.append(chain, rules, pool, meter);
+        (0..apart).for_each(|_| self.rcv.enter_apart());
     }
 }

@@ -22,6 +22,8 @@ pub struct Header {
     pub flags: u8,
     /// Window offered, as the header has it: in bytes, or in units of the agreed shift.
     pub window: u16,
+    /// The urgent pointer; means something with the URG flag.
+    pub urgent: u16,
     /// Its options.
     pub options: HeaderOptions,
 }
@@ -44,7 +46,7 @@ impl Header {
     }
 
     /// The header in these words, in the order of the network.
-    pub(super) fn of([ports, seq, ack, flags, _]: &[u32; 5], options: HeaderOptions) -> Self {
+    pub(super) fn of([ports, seq, ack, flags, urgent]: &[u32; 5], options: HeaderOptions) -> Self {
         Self {
             source_port: (ports >> 16) as u16,
             destination_port: *ports as u16,
@@ -52,6 +54,7 @@ impl Header {
             ack: Seq(*ack),
             flags: (flags >> 16) as u8,
             window: *flags as u16,
+            urgent: *urgent as u16,
             options,
         }
     }
@@ -65,7 +68,7 @@ impl Header {
             self.seq.0,
             self.ack.0,
             words << 28 | u32::from(self.flags) << 16 | u32::from(self.window),
-            0,
+            u32::from(self.urgent),
         ]
     }
 
@@ -115,6 +118,7 @@ mod tests {
             ack: Seq(number.rotate_left(9)),
             flags,
             window: number.rotate_left(3) as u16,
+            urgent: number.rotate_left(5) as u16,
             options: HeaderOptions::default(),
         }
     }

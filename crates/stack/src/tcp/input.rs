@@ -40,6 +40,8 @@ pub(super) struct Arrival {
     pub(super) len: u32,
     /// The window that it offers, in bytes.
     pub(super) window: u32,
+    /// Octets from its first number to behind its urgent data; 0 without any.
+    pub(super) urgent: u32,
     /// The flow that the sender logs it as, if it does.
     pub(super) flow: Option<FlowId>,
     /// Output has something to do.
@@ -155,7 +157,11 @@ impl Stack {
         let (addresses, skip) = ([ip.source, ip.destination], skip as u32);
         // Of a connection that scales windows it is shifted later.
         let window = u32::from(header.window);
-        Some(Arrival { addresses, header, chain, skip, len, window, flow, needs_output: false })
+        let has_urgent = header.has(tcp_flags::URG) && !header.has(tcp_flags::SYN);
+        let pointer = self.personality.tcp.urgent.pointer;
+        let urgent = if has_urgent { pointer.octets(header.urgent) } else { 0 };
+        let needs_output = false;
+        Some(Arrival { addresses, header, chain, skip, len, window, urgent, flow, needs_output })
     }
 
     /// Reads a header with options; `None`, the packet freed, when it claims an impossible length.
@@ -291,6 +297,7 @@ impl Stack {
     /// The steps from the window on, which all segments share.
     fn finish_segment(&mut self, id: SocketId, arrival: &mut Arrival, meter: &mut Meter) {
         self.take_window(id, arrival);
+        self.take_urgent(id, arrival, meter);
         self.take_data(id, arrival, meter);
         if arrival.has(tcp_flags::FIN) {
             self.take_fin(id, meter);
@@ -393,6 +400,7 @@ impl Stack {
     /// calls no output: reading or the fast timer acknowledge it.
     fn take_predicted(&mut self, id: SocketId, arrival: &mut Arrival, meter: &mut Meter) {
         self.take_timestamp(id, arrival.header.seq, &arrival.header.options);
+        self.tcb_mut(id).pull_received_along();
         if arrival.len > 0 {
             self.append_in_order(id, arrival, meter);
             return;

@@ -4,8 +4,6 @@
 //! beats, `tcp_fasttimo` every 200 ms and `tcp_slowtimo` every 500 ms; nothing else measures it.
 //! Sequence numbers are [`Seq`]; positions in a stream are 64 bits and start at 0 with the first
 //! data byte, so that SYN and FIN do not count.
-//!
-//! There is no urgent data: the flag is ignored on input and never sent.
 
 mod ack;
 mod complaints;
@@ -38,6 +36,7 @@ mod timer;
 mod timers;
 mod timestamps;
 mod trim;
+mod urgent;
 mod usrreq;
 
 use crate::socket::{Socket, SocketId};
@@ -50,7 +49,8 @@ pub use rtt::Rtt;
 pub use rules::{
     Announced, Complaints, CongestionRules, Duplicates, Estimator, HeaderPlace, InitialWindow,
     InputRules, KeepAlive, Persist, Quench, RttRules, SegmentRules, ShortSegments,
-    TICKS_PER_SECOND, TcpRules, Timing, WindowGrowth, WindowOffer, WindowUpdate,
+    TICKS_PER_SECOND, TcpRules, Timing, UrgentPointer, UrgentRules, WindowGrowth, WindowOffer,
+    WindowUpdate,
 };
 pub use seq::Seq;
 pub use tcb::{State, Tcb, TcpCounts, TcpState};

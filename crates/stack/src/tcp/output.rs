@@ -223,6 +223,7 @@ impl Tcb {
         let always = tcp_flags::SYN | tcp_flags::RST;
         candidate.flags & always != 0
             || self.must_ack
+            || self.has_urgent()
             || self.fin_is_due(rules, candidate)
             || candidate.len > 0 && self.data_is_due(rules, view, candidate)
             || self.update_is_due(rules, view)

@@ -115,6 +115,7 @@ impl Stack {
             ack: response.ack,
             flags: response.flags,
             window: (response.window >> response.window_shift) as u16,
+            urgent: 0,
             options: response.options,
         };
         let words = header.words(super::TCP_HEADER_BYTES + options.len());

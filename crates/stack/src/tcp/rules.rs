@@ -49,6 +49,26 @@ pub struct TcpRules {
     pub complaints: Complaints,
     /// Options of headers, apart from the segment size.
     pub options: OptionRules,
+    /// Urgent data.
+    pub urgent: UrgentRules,
+}
+
+/// Rules of urgent data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UrgentRules {
+    /// The meaning of the header's urgent pointer.
+    pub pointer: UrgentPointer,
+    /// A program may leave the urgent octet in the stream: `SO_OOBINLINE` (since 4.3BSD).
+    pub can_stay_inline: bool,
+}
+
+/// The meaning of the header's urgent pointer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UrgentPointer {
+    /// It names the octet behind the urgent data: RFC 793 §3.1, and every BSD.
+    Behind,
+    /// It names the last octet of the urgent data (RFC 961, RFC 1122 §4.2.2.4).
+    AtOctet,
 }
 
 /// The effect of an ICMP message that a host, network or port cannot be reached.
@@ -383,6 +403,7 @@ impl TcpRules {
         keep_alive: OLD_KEEP_ALIVE,
         complaints: Complaints::EndAll,
         options: OptionRules { window_scaling: false, timestamps: false, sack: false },
+        urgent: UrgentRules { pointer: UrgentPointer::Behind, can_stay_inline: false },
     };
 
     /// 4.2BSD as measured in 1984.
@@ -426,6 +447,7 @@ impl TcpRules {
         ttl: 30,
         msl_ticks: seconds(15),
         complaints: Complaints::TellAll,
+        urgent: UrgentRules { can_stay_inline: true, ..Self::RELEASED_42.urgent },
         ..Self::RELEASED_42
     };
 

@@ -36,6 +36,8 @@ pub(super) struct Outgoing {
     pub(super) window: u32,
     /// The bits that the header leaves out of the window.
     window_shift: u8,
+    /// The urgent pointer; 0 without the flag.
+    urgent: u16,
     /// All its data have been sent before, or it is a SYN that was.
     pub(super) is_resent: bool,
     pub(super) options: HeaderOptions,
@@ -210,6 +212,7 @@ impl Outgoing {
             ack: if has_ack { expected } else { Seq(0) },
             flags: self.flags,
             window: (self.window >> self.window_shift) as u16,
+            urgent: self.urgent,
             options: self.options,
         }
     }
@@ -311,7 +314,12 @@ impl Tcb {
         let window_shift = if has_syn { 0 } else { self.rcv.shift };
         let window = self.offered_window(rules, view).min(WINDOW_MAX << window_shift);
         let window = window >> window_shift << window_shift;
-        Outgoing { seq, end, offset, len, flags, window, window_shift, is_resent, options }
+        let pointer = rules.urgent.pointer.of(seq, self.snd.up);
+        if pointer.is_some() {
+            flags |= tcp_flags::URG;
+        }
+        let urgent = pointer.unwrap_or(0);
+        Outgoing { seq, end, offset, len, flags, window, window_shift, urgent, is_resent, options }
     }
 
     /// The persist timer runs and wants something out.
@@ -324,6 +332,7 @@ impl Tcb {
     fn account(&mut self, outgoing: &Outgoing, is_probe: bool) {
         let has_fin = outgoing.flags & tcp_flags::FIN != 0;
         let end = outgoing.end + u32::from(has_fin);
+        self.pull_urgent_along(outgoing.seq);
         if is_probe {
             self.snd.max = self.snd.max.later(end);
             return;

@@ -102,6 +102,8 @@ pub(super) struct SendSpace {
     pub(super) nxt: Seq,
     /// Largest number ever sent.
     pub(super) max: Seq,
+    /// Number behind the urgent data; not after `una` without any.
+    pub(super) up: Seq,
     /// The peer's window from `una` on, in bytes.
     pub(super) wnd: u32,
     /// Largest window that the peer offered.
@@ -140,6 +142,8 @@ pub(super) struct ReceiveSpace {
     pub(super) nxt: Seq,
     /// End of the window that the peer knows of.
     pub(super) adv: Seq,
+    /// Number behind the urgent data; not after `nxt` without any.
+    pub(super) up: Seq,
     /// Window for the segment in hand, in bytes.
     pub(super) wnd: u32,
     /// Bits that our headers leave out of our windows; 0 until both ends have agreed on it.
@@ -246,12 +250,14 @@ impl Tcb {
         self.snd.una = iss;
         self.snd.nxt = iss;
         self.snd.max = iss;
+        self.snd.up = iss;
     }
 
     /// The peer's numbers begin with its SYN.
     pub(super) fn start_receiving(&mut self, irs: Seq) {
         self.rcv.nxt = irs + 1;
         self.rcv.adv = irs + 1;
+        self.rcv.up = irs + 1;
         self.rcv.bytes = 0;
         self.stamps.last_ack = irs + 1;
     }

@@ -11,9 +11,9 @@
 //!       write 4000 = 4000                       # a call and its result
 //! ```
 //!
-//! Letters are S, F, P, R, a dot for none of them; numbers count from each side's SYN, which is 0. With
+//! Letters are S, F, P, R, U, a dot for none of them; numbers count from each side's SYN, which is 0. With
 //! two hosts, `c` and `s` before a line say which. Words: `socket`, `connect`, `listen`, `accept`, `write N`,
-//! `read N`, `close`, `shutdown`, `nodelay`, `keepalive`, `quench`, `buffers N` (both limits), `rcvbuf N`,
+//! `urge N` (a write with `MSG_OOB`), `read N`, `urgent` (the octet), `announced` (how often), `mark`, `inline`, `close`, `shutdown`, `nodelay`, `keepalive`, `quench`, `buffers N` (both limits), `rcvbuf N`,
 //! `hold` (frames wait), `lose` (the oldest one held), `pass` (it arrives), `release` (all do), `error`,
 //! `state`, `cwnd`, `ssthresh`, `rtt_ms`, `timeout` (ticks), `tick N` (that many slow ticks). A call that sleeps goes on by itself.
 
@@ -58,6 +58,8 @@ pub(super) struct Script {
     text: String,
     /// Bytes read so far, in their order.
     pub(super) read: [Vec<u8>; 2],
+    /// Announcements of urgent data.
+    announced: usize,
 }
 
 impl Script {
@@ -118,6 +120,7 @@ impl Script {
             stamp: None,
             text: String::new(),
             read: [Vec::new(), Vec::new()],
+            announced: 0,
         }
     }
 
@@ -206,7 +209,10 @@ impl Script {
             "connect" => self.connect(host),
             "listen" => self.listen(host),
             "accept" => return self.accept(host),
-            "write" => return self.write(host, number()),
+            "write" => return self.write(host, number(), SendCall::write),
+            "urge" => return self.write(host, number(), SendCall::urgent),
+            "urgent" => return self.read_urgent(host),
+            "announced" => return self.announced.to_string(),
             "read" => return self.read_some(host, number()),
             "hold" => self.pair.is_held = true,
             "lose" => drop(self.pair.wire.pop_front()),
@@ -226,6 +232,7 @@ impl Script {
         let option = match word {
             "nodelay" => SetOption::NoDelay(true),
             "keepalive" => SetOption::KeepAlive(true),
+            "inline" => SetOption::OutOfBandInline(true),
             "rcvbuf" => SetOption::ReceiveBuffer(number as u32),
             _ => return self.ask(host, id, word, number as u32),
         };
@@ -249,6 +256,10 @@ impl Script {
             "error" => {
                 let error = stack.sockets.find_mut(id).and_then(|socket| socket.error.take());
                 return error.map_or("none".to_owned(), |error| format!("{error:?}"));
+            }
+            "mark" => {
+                let is_there = stack.is_at_mark(id).expect("a socket");
+                return if is_there { "yes" } else { "no" }.to_owned();
             }
             "state" => return self.block(host, |tcb| format!("{:?}", tcb.state())),
             "cwnd" => return self.block(host, |tcb| tcb.congestion().0.to_string()),
@@ -295,12 +306,12 @@ impl Script {
         }
     }
 
-    fn write(&mut self, host: usize, len: usize) -> String {
+    fn write(&mut self, host: usize, len: usize, call: fn(SocketId, usize) -> SendCall) -> String {
         assert!(self.writers[host].is_none(), "the last write sleeps still");
         let id = self.sockets[host].expect("a socket");
         let from = self.written[host];
         let user: Vec<u8> = (from..from + len).map(byte_at).collect();
-        let mut call = SendCall::write(id, len);
+        let mut call = call(id, len);
         match self.pair.run_send(host, &mut call, &user) {
             Step::Done(Ok(taken)) => {
                 self.written[host] += taken as usize;
@@ -362,6 +373,8 @@ impl Script {
 
     /// Writers that were woken go on.
     pub(super) fn go_on(&mut self) {
+        let is_urgent = |(_, channel): &&(usize, Channel)| matches!(channel, Channel::Urgent(_));
+        self.announced += self.pair.woken.iter().filter(is_urgent).count();
         for host in 0..2 {
             let id = self.sockets[host];
             let is_woken = self.pair.woken.iter().any(|(at, channel)| {
@@ -377,10 +390,21 @@ impl Script {
         self.pair.woken.clear();
     }
 
+    /// The urgent octet, which the test's stream knows by its position, or the error.
+    fn read_urgent(&mut self, host: usize) -> String {
+        let id = self.sockets[host].expect("a socket");
+        match self.pair.step(host, |stack, meter| stack.receive_urgent(id, meter)) {
+            Ok(octet) => octet.to_string(),
+            Err(error) => format!("{error:?}"),
+        }
+    }
+
     fn read_some(&mut self, host: usize, len: usize) -> String {
         let id = self.sockets[host].expect("a socket");
         let Some(bytes) = self.pair.read(host, id, len) else { return "sleep".to_owned() };
-        let from = self.read[host].len();
+        // An octet that is kept apart has a place in the stream as well, before those of this read.
+        let end = self.pair.hosts[host].stack.sockets[id].rcv.left();
+        let from = (end as usize).saturating_sub(bytes.len());
         let right = bytes.iter().enumerate().all(|(at, byte)| *byte == byte_at(from + at));
         assert!(right, "damaged data behind {from}");
         self.read[host].extend(&bytes);
@@ -433,6 +457,7 @@ impl Script {
             ack: Seq(self.iss[0]) + ack.unwrap_or(0),
             flags: flags_of(words[1], ack.is_some()),
             window: after("win").unwrap_or(4096) as u16,
+            urgent: after("urg").unwrap_or(0) as u16,
             options: HeaderOptions {
                 segment_bytes: after("mss").map(|bytes| bytes as u16),
                 window_shift: after("wscale").map(|shift| shift as u8),
@@ -482,6 +507,7 @@ fn flags_of(letters: &str, has_ack: bool) -> u8 {
         'F' => tcp_flags::FIN,
         'P' => tcp_flags::PSH,
         'R' => tcp_flags::RST,
+        'U' => tcp_flags::URG,
         _ => 0,
     };
     letters.chars().map(of).sum::<u8>() | if has_ack { tcp_flags::ACK } else { 0 }
@@ -492,7 +518,7 @@ fn segment_text(frame: &[u8], own: u32, peers: u32) -> String {
     let tcp = &frame[LINK_BYTES + IP_HEADER_BYTES..LINK_BYTES + total];
     let header = Header::read(tcp).expect("a header");
     let len = tcp.len() - usize::from(tcp[12] >> 4) * 4;
-    let letters: String = [('S', 2), ('F', 1), ('P', 8), ('R', 4)]
+    let letters: String = [('S', 2), ('F', 1), ('P', 8), ('R', 4), ('U', 32)]
         .into_iter()
         .filter(|(_, bit)| header.flags & bit != 0)
         .map(|(letter, _)| letter)
@@ -507,6 +533,9 @@ fn segment_text(frame: &[u8], own: u32, peers: u32) -> String {
         let _ = write!(text, " ack {}", header.ack.0.wrapping_sub(peers));
     }
     let _ = write!(text, " win {}", header.window);
+    if header.has(tcp_flags::URG) {
+        let _ = write!(text, " urg {}", header.urgent);
+    }
     let options = options_text(&header.options, peers);
     if !options.is_empty() {
         let _ = write!(text, " <{options}>");

@@ -12,6 +12,7 @@ mod sack;
 mod scaling;
 mod timers;
 mod timestamps;
+mod urgent;
 mod windows;
 mod wrap;
 

@@ -73,6 +73,7 @@ impl Stack {
         arrival.skip += before;
         arrival.len -= before;
         arrival.header.seq += before;
+        arrival.cut_urgent(before);
         Ok(())
     }
 

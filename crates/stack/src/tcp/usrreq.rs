@@ -1,5 +1,6 @@
 //! `tcp_usrreq`: requests of the socket layer to TCP.
 
+use super::block_mut;
 use super::tcb::State;
 use super::timers::Timer;
 use crate::mbuf::Chain;
@@ -8,6 +9,9 @@ use crate::request::Request;
 use crate::routine::{Routine, Work};
 use crate::socket::{ANY, Endpoint, SocketError, SocketId};
 use crate::stack::Stack;
+
+/// Urgent data may exceed the send buffer's limit by so much, in bytes.
+const URGENT_SPACE_MIN: i64 = -512;
 
 impl Stack {
     /// `tcp_usrreq`. `Invalid` for a socket whose connection is gone.
@@ -36,11 +40,12 @@ impl Stack {
         }
     }
 
-    /// As [`Stack::tcp_usrreq`], of `PRU_SEND`.
+    /// As [`Stack::tcp_usrreq`], of `PRU_SEND`, or of `PRU_SENDOOB` for urgent data.
     pub(crate) fn tcp_pru_send(
         &mut self,
         id: SocketId,
         data: Chain,
+        is_urgent: bool,
         meter: &mut Meter,
     ) -> Result<(), SocketError> {
         let Self { sockets, pool, personality, .. } = self;
@@ -50,11 +55,28 @@ impl Stack {
             pool.m_freem(data, meter);
             return Err(SocketError::Invalid);
         }
+        if is_urgent && socket.snd.space() < URGENT_SPACE_MIN {
+            meter.call(Routine::TcpUsrreq, Work::NONE);
+            pool.m_freem(data, meter);
+            return Err(SocketError::NoBuffers);
+        }
         // The protocol's own time begins behind point 1.
         socket.observe_write_enqueue(data.len(), &personality.tcp, meter);
         meter.call(Routine::TcpUsrreq, Work::NONE);
         socket.snd.append(data, &personality.socket.buffers, pool, meter);
-        self.output_for_user(id, meter)
+        if !is_urgent {
+            return self.output_for_user(id, meter);
+        }
+        let queued = socket.snd.cc();
+        let tcb = block_mut(socket);
+        tcb.all_is_urgent(queued);
+        // It leaves now, whatever holds back other data.
+        tcb.is_forced = true;
+        let result = self.output_for_user(id, meter);
+        if let Some(tcb) = self.sockets.find_mut(id).and_then(|socket| socket.tcb.as_mut()) {
+            tcb.is_forced = false;
+        }
+        result
     }
 
     /// As [`Stack::tcp_usrreq`], of `PRU_RCVD`.

@@ -3,7 +3,8 @@
 use sockscope_stack::tcp::{
     Announced, Complaints, CongestionRules, Duplicates, Estimator, HeaderPlace, InitialWindow,
     InputRules, KeepAlive, OptionRules, Persist, Quench, RttRules, SegmentRules, ShortSegments,
-    TICKS_PER_SECOND, TcpRules, Timing, WindowGrowth, WindowOffer, WindowUpdate,
+    TICKS_PER_SECOND, TcpRules, Timing, UrgentPointer, UrgentRules, WindowGrowth, WindowOffer,
+    WindowUpdate,
 };
 
 use super::rows::{Row, number, part, yes};
@@ -20,6 +21,7 @@ pub fn tcp(rules: &TcpRules) -> Vec<Row> {
     rows.extend(part("TCP: time", times(rtt)));
     rows.extend(part("TCP: segment sizes", sizes(segments)));
     rows.extend(part("TCP: options", options(rules.options)));
+    rows.extend(part("TCP: urgent data", urgent(rules.urgent)));
     rows.extend(part("TCP: keep-alive", keeping(keep_alive)));
     rows
 }
@@ -54,6 +56,7 @@ fn output(rules: &TcpRules) -> Rows {
         keep_alive: _,
         complaints: _,
         options: _,
+        urgent: _,
     } = rules;
     let short = match short_segments {
         ShortSegments::Quarter => {
@@ -93,6 +96,18 @@ fn output(rules: &TcpRules) -> Rows {
         ("Data copied behind the header up to, bytes", number(*small_copy_bytes)),
         ("Time to live, hops", number(*ttl)),
         ("Maximum segment lifetime, s", seconds(*msl_ticks)),
+    ]
+}
+
+fn urgent(rules: UrgentRules) -> Rows {
+    let UrgentRules { pointer, can_stay_inline } = rules;
+    let pointer = match pointer {
+        UrgentPointer::Behind => "the octet behind urgent data",
+        UrgentPointer::AtOctet => "the last octet of urgent data",
+    };
+    vec![
+        ("The urgent pointer names", pointer.to_owned()),
+        ("A program may leave the urgent octet in the stream", yes(can_stay_inline)),
     ]
 }
 

@@ -71,8 +71,11 @@ enum Act {
         stamp: Option<(u32, u32)>,
         /// Blocks from the next number sent on.
         blocks: Vec<(i32, i32)>,
+        urgent: u16,
     },
     Write(usize),
+    Urge(usize),
+    ReadUrgent,
     Read(usize),
     Fast,
     Slow(u32),
@@ -86,6 +89,7 @@ fn act() -> impl Strategy<Value = Act> {
         8 => Just(tcp_flags::ACK),
         3 => Just(tcp_flags::ACK | tcp_flags::FIN),
         1 => Just(tcp_flags::SYN),
+        2 => Just(tcp_flags::ACK | tcp_flags::URG),
         1 => any::<u8>(),
     ];
     let clock = prop_oneof![4 => 0u32..20, 1 => any::<u32>()];
@@ -94,21 +98,26 @@ fn act() -> impl Strategy<Value = Act> {
     let block = (-6000..2000i32, 0..3000i32).prop_map(|(from, len)| (from, from + len));
     let blocks = prop::collection::vec(block, 0..3);
     let options = (size, stamp, blocks);
-    let segment = (near.clone(), near, flags, any::<u16>(), 0usize..1400, options);
-    let segment = segment.prop_map(|(seq, ack, flags, window, len, options)| Act::Segment {
-        seq,
-        ack,
-        flags,
-        window,
-        len,
-        size: options.0,
-        stamp: options.1,
-        blocks: options.2,
-    });
+    let urgent = prop_oneof![4 => 0..2000u16, 1 => any::<u16>()];
+    let segment = (near.clone(), near, flags, any::<u16>(), 0usize..1400, options, urgent);
+    let segment =
+        segment.prop_map(|(seq, ack, flags, window, len, options, urgent)| Act::Segment {
+            seq,
+            ack,
+            flags,
+            window,
+            len,
+            size: options.0,
+            stamp: options.1,
+            blocks: options.2,
+            urgent,
+        });
     prop_oneof![
         20 => segment,
         4 => (1usize..5000).prop_map(Act::Write),
         4 => (1usize..5000).prop_map(Act::Read),
+        2 => (1usize..2000).prop_map(Act::Urge),
+        2 => Just(Act::ReadUrgent),
         2 => Just(Act::Fast),
         2 => (1u32..200).prop_map(Act::Slow),
         1 => Just(Act::Close),
@@ -118,7 +127,7 @@ fn act() -> impl Strategy<Value = Act> {
 
 fn perform(script: &mut Script, act: &Act, is_open: &mut bool) {
     match act {
-        Act::Segment { seq, ack, flags, window, len, size, stamp, blocks } => {
+        Act::Segment { seq, ack, flags, window, len, size, stamp, blocks, urgent } => {
             let (ours, peers) = script.numbers();
             let number = |by: i32| Seq(ours.0.wrapping_add_signed(by));
             let sack = blocks.iter().map(|(from, to)| (number(*from), number(*to))).collect();
@@ -130,6 +139,7 @@ fn perform(script: &mut Script, act: &Act, is_open: &mut bool) {
                 ack: Seq(ours.0.wrapping_add_signed(*ack)),
                 flags: *flags,
                 window: *window,
+                urgent: *urgent,
                 options: HeaderOptions {
                     segment_bytes: *size,
                     timestamps,
@@ -144,6 +154,10 @@ fn perform(script: &mut Script, act: &Act, is_open: &mut bool) {
         Act::Write(len) if *is_open && !script.is_writing() => {
             script.begin(&format!("write {len}"));
         }
+        Act::Urge(len) if *is_open && !script.is_writing() => {
+            script.begin(&format!("urge {len}"));
+        }
+        Act::ReadUrgent if *is_open => script.begin("urgent"),
         Act::Read(len) if *is_open => script.drain(*len),
         Act::Fast => script.pair.step(0, crate::Stack::fasttimo),
         Act::Slow(ticks) => script.begin(&format!("tick {ticks}")),
@@ -175,6 +189,7 @@ fn reset() -> Act {
         size: None,
         stamp: None,
         blocks: Vec::new(),
+        urgent: 0,
     }
 }
 
