@@ -3,8 +3,10 @@
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
+use std::num::NonZeroU64;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::thread::set_current_timer_slack;
 use serde_json::{Value, json};
 use sockscope_link::{Lateness, now_ns};
 use sockscope_program::failure::Failure;
@@ -46,6 +48,8 @@ struct Answers {
 pub fn text_client(arguments: &TextClient) -> Result<Outcome, Failure> {
     let stop = StopSignals::register()?;
     let request = unescaped(&arguments.request).map_err(Failure::new)?;
+    // The kernel may wake a thread later than planned by its timer slack, which is 50 us by default.
+    let _ = set_current_timer_slack(NonZeroU64::new(1));
     let mut report = Report::new("text-client", "asking");
     let mut lines = Vec::new();
     let mut answer_bytes = None;
