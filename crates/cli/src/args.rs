@@ -102,6 +102,29 @@ pub struct HowArgs {
     pub no_arguments: bool,
 }
 
+/// Other hosts that record the same traffic.
+#[derive(Debug, Clone, Args)]
+pub struct WithArgs {
+    /// Record on this host as well, by ssh, and merge the traces (several hosts on the way: repeat): with --port
+    /// the traffic of these ports between the hosts, else the TCP connections whose SYN is marked here, as by
+    /// --in-band
+    #[arg(long, help_heading = "Other hosts", value_name = "ssh://[USER@]HOST[:PORT]", value_parser = host)]
+    pub with: Vec<String>,
+    /// How to call ssh for --with: 'ssh -i key'
+    #[arg(
+        long,
+        help_heading = "Other hosts",
+        value_name = "CMD",
+        default_value = "ssh",
+        requires = "with"
+    )]
+    pub ssh: String,
+    /// How the other host's shell calls sockscope: 'sudo -n sockscope'
+    #[arg(long, help_heading = "Other hosts", value_name = "CMD", default_value = "sockscope", requires = "with",
+        value_parser = unquoted)]
+    pub with_program: String,
+}
+
 /// As whom the command runs.
 #[derive(Debug, Clone, Default, Args)]
 pub struct UserArgs {
@@ -138,6 +161,9 @@ pub struct Run {
     /// As whom.
     #[command(flatten)]
     pub user: UserArgs,
+    /// With which other hosts.
+    #[command(flatten)]
+    pub with: WithArgs,
     /// Keep the trace bundle in this folder; one that is there is kept as DIR.old. Without this option the
     /// trace is kept until the next run, for `sockscope report`, `show` and `plot`
     #[arg(short, long, value_name = "DIR")]
@@ -159,7 +185,8 @@ pub struct Run {
 #[command(after_help = "Examples:\n\
     \x20 sockscope record --port 6379 -o redis.sockscope\n\
     \x20 sockscope record --comm nginx --duration 10 --max-size 1G\n\
-    \x20 sockscope record -- ./client --calls 1000")]
+    \x20 sockscope record -- ./client --calls 1000\n\
+    \x20 sockscope record --with ssh://root@server -- ./client")]
 pub struct Record {
     /// Which connections to log.
     #[command(flatten)]
@@ -170,6 +197,9 @@ pub struct Record {
     /// As whom.
     #[command(flatten)]
     pub user: UserArgs,
+    /// With which other hosts.
+    #[command(flatten)]
+    pub with: WithArgs,
     /// Folder of the trace bundle; one that is there is kept as DIR.old
     #[arg(short, long, value_name = "DIR", default_value = "trace.sockscope")]
     pub output: PathBuf,
@@ -179,6 +209,9 @@ pub struct Record {
     /// Stop after this many records
     #[arg(long, value_name = "N", value_parser = some_records, allow_negative_numbers = true)]
     pub max_records: Option<u64>,
+    /// Internal: another host started it by `--with`.
+    #[arg(long, hide = true)]
+    pub for_host: bool,
     /// Run this command and log its sockets; stop when it ends
     #[arg(last = true, value_name = "CMD")]
     pub command: Vec<OsString>,
@@ -546,6 +579,21 @@ fn sample(text: &str) -> Result<Share, String> {
     Err(format!("{text} is no part of all: give percent, more than 0 and at most 100, as 10%"))
 }
 
+fn host(text: &str) -> Result<String, String> {
+    let host = text.strip_prefix("ssh://").filter(|host| !host.is_empty() && !host.contains('/'));
+    let wrong =
+        || format!("{text} is no host: give ssh://HOST, ssh://USER@HOST or ssh://HOST:PORT");
+    host.map(|_| text.to_owned()).ok_or_else(wrong)
+}
+
+/// Words for the shell of another host, which are within single quotes there.
+fn unquoted(text: &str) -> Result<String, String> {
+    let is_one = !text.trim().is_empty() && !text.contains('\'');
+    is_one
+        .then(|| text.to_owned())
+        .ok_or_else(|| "give a command without the character '".to_owned())
+}
+
 fn buffer(text: &str) -> Result<u64, String> {
     match size(text)? {
         bytes @ 0x1_0000..=0x1000_0000 => Ok(bytes),
@@ -632,6 +680,19 @@ mod tests {
         assert_eq!(record("--max-records", "1"), Ok(()));
         assert_eq!(record("--max-size", "512K"), Ok(()));
         assert_eq!(record("--duration", "0.001"), Ok(()));
+    }
+
+    #[test]
+    fn another_host_is_named_as_ssh_takes_it() {
+        for url in ["ssh://h", "ssh://root@10.0.0.1:22", "ssh://[fd00::1]:22"] {
+            assert_eq!(host(url), Ok(url.to_owned()));
+        }
+        for wrong in ["", "h", "root@h", "ssh://", "ssh://h/x", "http://h"] {
+            let refused = "is no host: give ssh://HOST, ssh://USER@HOST or ssh://HOST:PORT";
+            assert_eq!(host(wrong), Err(format!("{wrong} {refused}")));
+        }
+        assert_eq!(unquoted("sudo -n sockscope"), Ok("sudo -n sockscope".to_owned()));
+        assert!(unquoted("it's").is_err() && unquoted(" ").is_err());
     }
 
     #[test]

@@ -99,6 +99,7 @@ fn record(kind: &str, calls: u32, dir: &Path) -> Result<(), Failure> {
         dir,
         duration: None,
         max_records: None,
+        other: None,
     };
     let (status, failure) = job.record()?.ended();
     if let Some(failure) = failure {

@@ -17,8 +17,10 @@ mod convert;
 mod demo;
 mod doctor;
 mod explain;
+mod for_host;
 mod merge;
 mod meta_thread;
+mod other_host;
 mod others;
 mod progress;
 mod recording;
@@ -28,6 +30,7 @@ mod trial;
 #[cfg(test)]
 mod usage_error_tests;
 mod user;
+mod with_hosts;
 
 use std::process::ExitCode;
 
@@ -47,6 +50,9 @@ fn main() -> ExitCode {
 fn execute(command: Command) -> Result<Outcome, Failure> {
     match command {
         Command::Run(run) => recording::run(&run),
+        Command::Record(record) if record.for_host => {
+            for_host::serve(&record).map(|()| Outcome::Done)
+        }
         Command::Record(record) => recording::record(&record).map(|()| Outcome::Done),
         Command::Report(report) => bundle::report(&report),
         Command::Show(show) => bundle::show(&show).map(|()| Outcome::Done),

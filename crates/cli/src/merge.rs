@@ -1,11 +1,14 @@
 //! `sockscope merge`: what two hosts recorded of the same traffic as one bundle.
 
 use std::fs;
+use std::path::Path;
 
 use sockscope_program::failure::Failure;
 use sockscope_program::output_dir::OutputDir;
 use sockscope_program::progress::Progress;
 use sockscope_record::counted;
+use sockscope_render::number::time;
+use sockscope_render::style::Charset;
 use sockscope_trace::{Bundle, merge_into};
 
 use crate::args;
@@ -13,6 +16,14 @@ use crate::args;
 /// `sockscope merge`.
 pub fn merge(arguments: &args::Merge) -> Result<(), Failure> {
     let args::Merge { first, second, output } = arguments;
+    let summary = merge_two(first, second, output)?;
+    let dir = output.display();
+    stderr!("sockscope: {summary}, in {dir}; see it: sockscope report {dir}");
+    Ok(())
+}
+
+/// Writes the bundles `first` and `second` as one to `output`; returns a summary.
+pub fn merge_two(first: &Path, second: &Path, output: &Path) -> Result<String, Failure> {
     let output_dir = OutputDir::find(output, &[first, second])?;
     if first.exists() && fs::canonicalize(first).ok() == fs::canonicalize(second).ok() {
         return Err(Failure::new(format!(
@@ -44,12 +55,21 @@ pub fn merge(arguments: &args::Merge) -> Result<(), Failure> {
             hosts[0]
         );
     }
-    stderr!(
-        "sockscope: {} of {}, {} of them seen by {by}, in {dir}; see it: sockscope report {dir}",
+    if let Some(band) = &done.band {
+        let [early, late] = <[u64; 2]>::from(band.widest_ns()).map(|ns| time(ns, Charset::Ascii));
+        let (host, base) = (&band.host, &band.base);
+        stderr!(
+            "sockscope: a time of {host} may have been up to {early} earlier or {late} later on the clock of {base}"
+        );
+    } else if engines == 0 {
+        stderr!(
+            "sockscope: how the clocks of the two hosts differ is not known: see the notes of the report"
+        );
+    }
+    Ok(format!(
+        "{} of {}, {} of them seen by {by}",
         counted(done.records, "record"),
         counted(done.connections, "connection"),
         done.matched,
-        dir = output.display(),
-    );
-    Ok(())
+    ))
 }

@@ -23,15 +23,17 @@ use sockscope_program::shell::quoted;
 use sockscope_program::signals::StopSignals;
 use sockscope_program::temporary;
 use sockscope_record::{LossCounts, counted};
-use sockscope_trace::{Meta, SizeLimit};
+use sockscope_trace::{Bundle, Meta, SizeLimit};
 use tempfile::TempDir;
 
 use crate::args::{self, FormatArg, HowArgs};
 use crate::bundle::What;
 use crate::meta_thread::MetaThread;
+use crate::other_host::OtherHost;
 use crate::progress::{Progress, Totals, Traffic};
 use crate::sink::BundleSink;
 use crate::terminal::{self, Target};
+use crate::with_hosts::{WithHosts, local_pick};
 use crate::{bundle, command};
 
 /// What a kill may cost: records are in transit to the file at most this long.
@@ -53,21 +55,27 @@ pub fn run(run: &args::Run) -> Result<Outcome, Failure> {
     let run_as = run.user.find(sudo_caller().as_deref())?;
     let place = ReportPlace::of(run)?;
     let trace = TracePlace::of(run)?;
+    let with = WithHosts::start(&run.with, &run.pick, run.how, run.output.as_deref())?;
+    let local = with.as_ref().map(WithHosts::local);
     let job = Job {
-        pick: &run.pick,
+        pick: &local_pick(&run.pick, &run.with),
         how: run.how,
         command: &run.command,
         run_as: run_as.as_ref(),
         stdout: place.of_command(),
-        dir: &trace.dir,
+        dir: local.as_deref().unwrap_or(&trace.dir),
         duration: None,
         max_records: None,
+        other: None,
     };
-    let Recorded { records, status, failure, limit, .. } = job.record()?;
+    let mut recorded = job.record()?;
+    recorded.merge(with, &trace.dir);
+    let Recorded { records, status, failure, limit, .. } = recorded;
     let argument = Some(run.output.as_deref().map(quoted).unwrap_or_default());
     let what = What { print: run.print, argument, ..What::default() };
     // The records from before a failure have a report as well.
     let outcome = match (&failure, records) {
+        (Some(_), _) if !trace.dir.exists() => Ok(Outcome::Done),
         (Some(_), 0) => Ok(Outcome::Done),
         _ => bundle::print(&trace.dir, &what, place.target, || place.open()),
     };
@@ -196,17 +204,22 @@ pub fn record(record: &args::Record) -> Result<(), Failure> {
     if run_as.is_some() && record.command.is_empty() {
         return Err(Failure::new("--user is the user of a command: give one after --"));
     }
+    let with = WithHosts::start(&record.with, &record.pick, record.how, Some(&record.output))?;
+    let local = with.as_ref().map(WithHosts::local);
     let job = Job {
-        pick: &record.pick,
+        pick: &local_pick(&record.pick, &record.with),
         how: record.how,
         command: &record.command,
         run_as: run_as.as_ref(),
         stdout: CommandOutput::Stdout,
-        dir: &record.output,
+        dir: local.as_deref().unwrap_or(&record.output),
         duration: record.duration,
         max_records: record.max_records,
+        other: None,
     };
-    let Recorded { records, missed, status, failure, advice, limit, .. } = job.record()?;
+    let mut recorded = job.record()?;
+    recorded.merge(with, &record.output);
+    let Recorded { records, missed, status, failure, advice, limit, .. } = recorded;
     tell_failure(status);
     if let Some(failure) = failure {
         return Err(failure);
@@ -302,6 +315,19 @@ impl Recorded {
         (self.status, self.failure)
     }
 
+    /// Adds what other hosts recorded, and writes all to `output`.
+    fn merge(&mut self, with: Option<WithHosts>, output: &Path) {
+        let Some(with) = with else { return };
+        let merged = with.merge(output).and_then(|()| Bundle::open(output).map_err(Failure::from));
+        match merged {
+            Ok(bundle) => {
+                self.records = bundle.meta().records;
+                self.missed = bundle.meta().loss.total();
+            }
+            Err(failure) => self.note(Some(failure)),
+        }
+    }
+
     /// What failed first stays.
     fn note(&mut self, failure: Option<Failure>) {
         self.failure = self.failure.take().or(failure);
@@ -335,6 +361,8 @@ pub struct Job<'a> {
     pub dir: &'a Path,
     pub duration: Option<Duration>,
     pub max_records: Option<u64>,
+    /// The host for which it is, if that is another one.
+    pub other: Option<&'a OtherHost>,
 }
 
 impl Job<'_> {
@@ -394,7 +422,9 @@ impl Job<'_> {
         let start = |group| spawn(self.command, group, self.stdout.stdio(), self.run_as);
         let child = group.as_ref().map(|group| priority.lowered(|| start(group)));
         let child = child.transpose();
-        if group.is_none() {
+        if let Some(other) = self.other {
+            other.attached()?;
+        } else if group.is_none() {
             if !pick.picks_any() && !pick.in_band {
                 stderr!("sockscope: {NOTHING_PICKED}");
             }
@@ -497,7 +527,8 @@ impl Job<'_> {
         let mut described = started;
         let mut ends: Option<Instant> = None;
         let mut status = None;
-        let shows_progress = child.is_none() && std::io::stderr().is_terminal();
+        let shows_progress =
+            child.is_none() && self.other.is_none() && std::io::stderr().is_terminal();
         sink.traffic = shows_progress.then(Traffic::default);
         let mut progress = Progress::new(started);
         loop {
@@ -531,7 +562,8 @@ impl Job<'_> {
                 meta.ended_ns = Some(machine::clock().monotonic_ns);
                 ends = Some(now + LINGER);
             }
-            if signals.stop_requested() && ends.is_none() {
+            let is_to_stop = signals.stop_requested() || self.other.is_some_and(OtherHost::is_over);
+            if is_to_stop && ends.is_none() {
                 ends = Some(now + if child.is_some() { COMMAND_PATIENCE } else { Duration::ZERO });
             }
             let is_over = ends.is_some_and(|ends| now >= ends)

@@ -106,6 +106,7 @@ impl Trial<'_> {
             dir: &dir,
             duration: None,
             max_records: None,
+            other: None,
         };
         let scope = Scope {
             group: None,

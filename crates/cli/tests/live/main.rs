@@ -63,3 +63,4 @@ mod two_clocks;
 mod two_hosts;
 mod vmtp;
 mod window_scaling;
+mod with_hosts;

@@ -26,7 +26,7 @@ impl Clock {
 }
 
 /// Whether the host of the client makes this record: it sends what leaves the client, and receives what arrives there.
-fn is_of_client(record: &Record) -> bool {
+pub fn is_of_client(record: &Record) -> bool {
     let is_of_sender = match record.kind.point() {
         Some(point) => point as u8 <= 4,
         None => !matches!(record.kind, Kind::Wakeup | Kind::Run | Kind::ReadReturn),
