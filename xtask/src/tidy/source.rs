@@ -88,7 +88,7 @@ fn has_issue(after_note: &str) -> bool {
     digits.is_some_and(|(digits, _)| digits.parse::<u32>().is_ok())
 }
 
-/// No `get_` functions; nothing is named after being useful (`utils`, `helper`, `manager`).
+/// No `get_` functions, but for those that a trait names; nothing is named after being useful (`utils`, `helper`, `manager`).
 pub fn names(tree: &Tree) -> Vec<Problem> {
     let mut problems = Vec::new();
     for file in tree.files.iter().filter(|file| comment_mark(&file.path).is_some()) {
@@ -96,13 +96,17 @@ pub fn names(tree: &Tree) -> Vec<Problem> {
             problems.push(Problem::file(&file.path, "this file's name does not say what is in it"));
         }
     }
+    let mut is_of_trait = false;
     for (file, number, line) in lines(tree) {
+        if !line.code.starts_with(char::is_whitespace) && !line.code.is_empty() {
+            is_of_trait = line.code.starts_with("impl") && line.code.contains(" for ");
+        }
         for name in defined(&line.code) {
             if is_empty_name(name) {
                 let text = format!("`{name}` does not say what it is for");
                 problems.push(Problem::at(&file.path, number, text));
             }
-            if name.starts_with("get_") {
+            if name.starts_with("get_") && !is_of_trait {
                 let text = format!("`{name}`: name the value, without `get_`");
                 problems.push(Problem::at(&file.path, number, text));
             }
@@ -164,6 +168,10 @@ mod tests {
         assert_eq!(count(names, "a.rs", "pub fn get_length(&self) -> u64 {"), 1);
         assert_eq!(count(names, "a.py", "def get_length():"), 1);
         assert_eq!(count(names, "a.rs", "pub fn length(&self) -> u64 { self.map.get_mut() }"), 0);
+        let of_trait = "impl Pages for File {\n    fn get_page(&self) {}\n}\n";
+        assert_eq!(count(names, "a.rs", of_trait), 0, "the trait names it");
+        let own = format!("{of_trait}\nimpl File {{\n    fn get_page(&self) {{}}\n}}\n");
+        assert_eq!(count(names, "a.rs", &own), 1);
     }
 
     #[test]
