@@ -251,7 +251,17 @@ named! {
 impl Kind {
     /// The kind with this code, if there is one.
     pub fn from_code(code: u8) -> Option<Self> {
-        Self::ALL.into_iter().find(|kind| *kind as u8 == code)
+        // For each record that is read: no search.
+        const BY_CODE: [Option<Kind>; 256] = {
+            let mut all = [None; 256];
+            let mut at = 0;
+            while at < Kind::ALL.len() {
+                all[Kind::ALL[at] as usize] = Some(Kind::ALL[at]);
+                at += 1;
+            }
+            all
+        };
+        BY_CODE[usize::from(code)]
     }
 
     /// The point passed, or `None` for an event of no point.

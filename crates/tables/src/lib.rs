@@ -31,6 +31,8 @@ mod steps;
 mod table;
 mod tables;
 mod trace;
+#[cfg(feature = "files")]
+mod zstd_pages;
 
 pub use clock::WallClock;
 pub use column::{DESCRIPTION, UNIT};
