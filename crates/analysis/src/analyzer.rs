@@ -11,6 +11,7 @@ use std::num::NonZeroUsize;
 use sockscope_record::{Connection, ConnectionId, FlowId, Point, Record};
 
 use crate::assembly::{One, SeenLosses, Tally, is_of_connection, join, undescribed};
+use crate::connection::FlowParts;
 use crate::openings::{Established, Openings};
 use crate::record_buffer::RecordBuffer;
 use crate::record_loss_times::TraceLosses;
@@ -135,6 +136,27 @@ impl Analyzer {
         analysis
     }
 
+    /// As [`Analyzer::finish`], and shows the parts of each flow to `each` before it frees them.
+    pub fn finish_each(
+        mut self,
+        facts: TraceFacts,
+        mut each: impl FnMut(&FlowParts<'_>),
+    ) -> Analysis {
+        let established = std::mem::take(&mut self.established);
+        let (mut analysis, entries, losses) = self.prepare(facts);
+        let losses = TraceLosses::new(&losses.all, &losses.of_others);
+        let openings = openings(&entries, &established);
+        let (reasons, end_ns) = (&analysis.facts.drop_reasons, analysis.end_ns());
+        let analyze = |entry: Entry| {
+            let store = entry.into_store();
+            let losses = losses.of(&store.connection);
+            One::with_parts(&store, losses, reasons, end_ns, &openings, &mut each)
+        };
+        let all = entries.into_iter().map(analyze).collect();
+        join(&mut analysis, all);
+        analysis
+    }
+
     /// As [`Analyzer::finish_on`], and keeps the sorted records: 40 bytes for each.
     pub fn finish_keeping(
         mut self,
@@ -210,7 +232,7 @@ impl Entry {
 
 #[cfg(test)]
 mod tests {
-    use sockscope_record::{Direction, Loss, marks};
+    use sockscope_record::{Direction, Loss, Stage, marks};
 
     use super::*;
     use crate::testing;
@@ -220,6 +242,39 @@ mod tests {
         analyzer.push(&testing::records(text));
         let analysis = analyzer.finish(TraceFacts { ended_ns, ..TraceFacts::default() });
         (analysis.start_ns, analysis.duration_ns)
+    }
+
+    #[test]
+    fn each_flow_is_shown_with_the_parts_of_its_analysis() {
+        let analyzer = || {
+            let mut analyzer = Analyzer::new();
+            analyzer.connection(testing::connection(1));
+            analyzer.push(&testing::records(
+                "10us 1 +100 | 12us 2-4 +100 | 14us 5-7 +100 | 15us 8 +100",
+            ));
+            analyzer
+        };
+        let (kept, stores) = analyzer().finish_keeping(TraceFacts::default(), NonZeroUsize::MIN);
+        let delays = |curves: &crate::FlowCurves| {
+            let mut all = Vec::new();
+            for stage in Stage::ALL {
+                curves.each_delay(stage, |it| all.push((stage, it)));
+            }
+            all
+        };
+        let mut shown = Vec::new();
+        let analysis = analyzer().finish_each(TraceFacts::default(), |flow| {
+            shown.push((flow.direction, delays(flow.curves), flow.ledger.to_vec()));
+        });
+        assert_eq!(analysis, kept);
+        let store = &stores.connections[0];
+        let expected = [Direction::FromClient, Direction::FromServer].map(|direction| {
+            let curves =
+                crate::FlowCurves::new(store, direction, &stores.losses, &stores.drop_reasons);
+            (direction, delays(&curves), crate::ledger_spans(store, direction, &curves))
+        });
+        assert_eq!(shown, expected);
+        assert_eq!(shown[0].1.len(), 8, "a run of bytes at each stage");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use sockscope_record::{
     Connection, ConnectionId, FlowId, Loss, Point, Protocol, Record, counted, marks,
 };
 
-use crate::connection::analyze_connection;
+use crate::connection::{FlowParts, analyze_connection};
 use crate::findings::{Churn, Delay, Delays, Opening};
 use crate::openings::Openings;
 use crate::record_buffer::is_gone;
@@ -43,7 +43,19 @@ impl One {
         end_ns: u64,
         openings: &Openings,
     ) -> Self {
-        let (analysis, delays) = analyze_connection(store, losses, reasons, end_ns, openings);
+        Self::with_parts(store, losses, reasons, end_ns, openings, &mut |_| {})
+    }
+
+    /// The same, and shows the parts of each flow.
+    pub fn with_parts(
+        store: &ConnectionStore,
+        losses: &Losses,
+        reasons: &DropReasons,
+        end_ns: u64,
+        openings: &Openings,
+        each: &mut dyn FnMut(&FlowParts<'_>),
+    ) -> Self {
+        let (analysis, delays) = analyze_connection(store, losses, reasons, end_ns, openings, each);
         Self { analysis, delays, opening: Opening::of(store) }
     }
 }

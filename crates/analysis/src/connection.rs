@@ -1,6 +1,6 @@
 //! One connection: its flows, its exchanges, its buffers and its findings.
 
-use sockscope_record::{Direction, Point, Protocol};
+use sockscope_record::{Connection, Direction, Point, Protocol};
 
 use crate::curve::Curve;
 use crate::drops;
@@ -14,6 +14,19 @@ use crate::{
     FlowView, LedgerSpan, acks, buffers, exchanges, findings, interface, kernel_socket, ledger,
     outcome, requests, stages, traffic, transactions,
 };
+
+/// One direction of a connection: what its analysis is made of.
+#[derive(Debug)]
+pub struct FlowParts<'a> {
+    /// The connection.
+    pub connection: &'a Connection,
+    /// The direction.
+    pub direction: Direction,
+    /// First passages of its bytes.
+    pub curves: &'a FlowCurves,
+    /// Place of its oldest unread byte: spans in order, touching.
+    pub ledger: &'a [LedgerSpan],
+}
 
 /// One flow's figures, and the inputs of exchanges and findings.
 struct FlowResult {
@@ -33,10 +46,11 @@ pub(crate) fn analyze_connection(
     drop_reasons: &DropReasons,
     trace_end_ns: u64,
     openings: &Openings,
+    each: &mut dyn FnMut(&FlowParts<'_>),
 ) -> (ConnectionAnalysis, Vec<Delay>) {
     let end_ns = store.end_ns().unwrap_or(0);
     let flows = [Direction::FromClient, Direction::FromServer]
-        .map(|direction| analyze_flow(store, direction, losses, drop_reasons));
+        .map(|direction| analyze_flow(store, direction, losses, drop_reasons, each));
     let [client, server] = &flows;
     let reset = outcome::reset(store);
     let requests = requests::find(
@@ -94,11 +108,14 @@ fn analyze_flow(
     direction: Direction,
     losses: &Losses,
     drop_reasons: &DropReasons,
+    each: &mut dyn FnMut(&FlowParts<'_>),
 ) -> FlowResult {
     let flow = store.flow(direction);
     let (start_ns, end_ns) = ledger::lasts(store, direction);
     let mut curves = FlowCurves::with_losses(store, direction, losses, drop_reasons);
     let timeline = ledger::timeline(store, direction, &curves, (start_ns, end_ns));
+    let connection = &store.connection;
+    each(&FlowParts { connection, direction, curves: &curves, ledger: &timeline });
     let is_stream = store.connection.protocol == Protocol::Tcp;
     let reads = traffic::reads(flow, is_stream, losses);
     let analysis = FlowAnalysis {

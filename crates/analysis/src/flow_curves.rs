@@ -78,7 +78,7 @@ impl FlowCurves {
     }
 
     /// Calls `each` with those, by position.
-    pub(crate) fn each_delay(&self, stage: Stage, each: impl FnMut(Residence)) {
+    pub fn each_delay(&self, stage: Stage, each: impl FnMut(Residence)) {
         let (entered, left) = (self.at(stage.enter()), self.at(stage.leave()));
         match self.drop_gaps_in(stage) {
             [] => each_residence(entered, left, self.floor(stage), each),

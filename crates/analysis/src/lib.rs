@@ -65,6 +65,7 @@ mod window;
 
 pub use acks::{AckNews, acknowledgments};
 pub use analyzer::{Analyzer, Stores};
+pub use connection::FlowParts;
 pub use detail::{Columns, Detail, edges};
 pub use dropped_packets::{DroppedPacket, dropped_packets};
 pub use flow_curves::FlowCurves;

@@ -4,11 +4,10 @@
 //! the two. The other's times are shifted to it by the bounds that the segments between them give.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::num::NonZeroUsize;
 
 use sockscope_analysis::{Analyzer, TraceFacts};
 use sockscope_record::{
-    ClockBounds, ClockLine, ClockPairs, Connection, ConnectionId, LossCounts, Record, Side,
+    ClockBounds, ClockLine, ClockPairs, ConnectionId, LossCounts, Record, Side,
 };
 
 use crate::clocks;
@@ -157,7 +156,7 @@ fn analyse_trace(
     let mut ends_of = BTreeMap::new();
     for (number, (one, other)) in (1..).zip(members) {
         let places = [Some(one), other];
-        let halves: Vec<(usize, Half)> = places
+        let mut halves: Vec<(usize, Half)> = places
             .into_iter()
             .flatten()
             .filter_map(|(run, id)| Some((run, all[run].halves.remove(&id)?)))
@@ -165,9 +164,14 @@ fn analyse_trace(
         let id = ConnectionId(number);
         let is_cut = halves.iter().any(|(run, half)| all[*run].is_cut(&half.connection));
         ends_of.insert(id, Ends { is_cut, ..ends(clocks.runs, &halves) });
-        let Some((connection, records)) = whole(id, halves, clocks) else { continue };
-        analyzer.push(&records);
-        analyzer.connection(connection);
+        for (run, half) in &mut halves {
+            on_clock(id, half, clocks.of(*run));
+            half.records.iter().for_each(|records| analyzer.push(records));
+        }
+        let described = halves.into_iter().map(|(_, half)| half.connection);
+        if let Some(connection) = described.reduce(|first, second| joined(&first, &second)) {
+            analyzer.connection(connection);
+        }
     }
     let mut drop_reasons = BTreeMap::new();
     for run in &runs {
@@ -180,44 +184,29 @@ fn analyse_trace(
         ended_ns: runs.iter().map(|run| clocks.of(*run)(all[*run].ended_ns)).min(),
         ..TraceFacts::default()
     };
-    let (analysis, stores) = analyzer.finish_keeping(facts, NonZeroUsize::MIN);
+    measured.begin_trace();
+    let analysis = analyzer.finish_each(facts, |flow| {
+        if let Some(ends) = ends_of.get(&flow.connection.id) {
+            measured.flow(flow, ends);
+        }
+    });
     for one in &analysis.connections {
         if let Some(ends) = ends_of.get(&one.connection.id) {
-            measured.add(one, &stores, ends);
+            measured.add(one, ends);
         }
     }
 }
 
-/// A connection with the records of its halves in order of time, under its number in the trace.
-fn whole(
-    id: ConnectionId,
-    halves: Vec<(usize, Half)>,
-    clocks: &Clocks<'_>,
-) -> Option<(Connection, Vec<Record>)> {
-    let mut whole: Option<(Connection, Vec<Record>)> = None;
-    for (run, half) in halves {
-        let time = clocks.of(run);
-        let connection = Connection {
-            id,
-            opened_ns: time(half.connection.opened_ns),
-            closed_ns: half.connection.closed_ns.map(&time),
-            ..half.connection
-        };
-        let mut records = half.records;
-        for record in &mut records {
-            let flow = id.flow(record.flow.direction());
-            *record = Record { flow, ..record.on_clock(&time) };
-        }
-        whole = Some(match whole {
-            None => (connection, records),
-            Some((first, mut both)) => {
-                both.append(&mut records);
-                both.sort_by_key(|record| record.at_ns);
-                (joined(&first, &connection), both)
-            }
-        });
+/// Gives a half its number in the trace, and the trace's time.
+fn on_clock(id: ConnectionId, half: &mut Half, time: impl Fn(u64) -> u64) {
+    let connection = &mut half.connection;
+    connection.id = id;
+    connection.opened_ns = time(connection.opened_ns);
+    connection.closed_ns = connection.closed_ns.map(&time);
+    for record in half.records.iter_mut().flatten() {
+        let flow = id.flow(record.flow.direction());
+        *record = Record { flow, ..record.on_clock(&time) };
     }
-    whole
 }
 
 /// The two ends of a connection, as far as its halves show them.
@@ -248,7 +237,7 @@ mod tests {
     use std::fs;
     use std::path::Path;
 
-    use sockscope_record::{Direction, Kind, LossCounts, Protocol};
+    use sockscope_record::{Connection, Direction, Kind, LossCounts, Protocol};
     use sockscope_trace::{ClockSnapshot, Meta};
 
     use super::*;

@@ -59,11 +59,12 @@ pub(crate) fn add(
 fn passed(half: &Half, direction: Direction, kinds: &[Kind], offset_ns: i64) -> Vec<Passed> {
     let is_of = |record: &&Record, kind| {
         let is_first = !record.is_marked(marks::RETRANSMITTED) && !record.is_marked(marks::DERIVED);
-        record.kind == kind && record.flow.direction() == direction && record.len > 0 && is_first
+        record.kind == kind && record.len > 0 && is_first
     };
+    let records = &half.records[direction as usize];
     for kind in kinds {
         let mut passed: Vec<Passed> = Vec::new();
-        for record in half.records.iter().filter(|record| is_of(record, *kind)) {
+        for record in records.iter().filter(|record| is_of(record, *kind)) {
             if passed.last().is_none_or(|last| last.end < record.end()) {
                 let at_ns = record.at_ns.cast_signed().saturating_add(offset_ns);
                 passed.push(Passed { offset: record.offset, end: record.end(), at_ns });
@@ -86,9 +87,8 @@ fn acknowledgments(
 ) -> Vec<(u64, i64)> {
     for kind in kinds {
         let mut all: Vec<(u64, i64)> = Vec::new();
-        for record in &half.records {
+        for record in &half.records[direction as usize] {
             let is_one = record.kind == *kind
-                && record.flow.direction() == direction
                 && record.tcp_flags & tcp_flags::ACK != 0
                 && !record.is_marked(marks::DERIVED);
             if is_one && all.last().is_none_or(|last| last.0 < record.detail) {

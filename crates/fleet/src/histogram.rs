@@ -3,6 +3,14 @@
 /// Below all buckets: the value 0.
 pub(crate) const ZERO: i16 = -1;
 
+/// Number of buckets.
+pub(crate) const BUCKETS: usize = 129;
+
+/// The place of a bucket among all.
+pub(crate) fn place(bucket: i16) -> usize {
+    usize::from((bucket - ZERO).unsigned_abs())
+}
+
 /// The bucket of a value: two for each doubling (scale 1 of OpenTelemetry). Bucket `n` has values above `2^(n/2)` and
 /// up to `2^((n+1)/2)`; 1 is in bucket -1 there, and with 0 in [`ZERO`] here. By whole numbers alone: the same on every
 /// machine.
@@ -39,6 +47,7 @@ mod tests {
             let (above, up_to) = bounds(bucket(value));
             assert!(above < value as f64 && value as f64 <= up_to, "{value}: {above} to {up_to}");
         }
+        assert_eq!([0, 1, 2, u64::MAX].map(|it| place(bucket(it))), [0, 0, 2, BUCKETS - 1]);
         assert_eq!([2, 3, 4, 5, 6].map(bucket), [1, 3, 3, 4, 5]);
     }
 }

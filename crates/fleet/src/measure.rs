@@ -2,10 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use sockscope_analysis::{
-    ConnectionAnalysis, FlowCurves, LedgerDetail, LedgerSpan, Stores, ledger_spans,
-};
-use sockscope_record::{Connection, Direction, Stage};
+use sockscope_analysis::{ConnectionAnalysis, FlowParts, LedgerPart};
+use sockscope_record::{Connection, ConnectionId, Stage};
 
 use crate::histogram;
 use crate::hour::HOUR_NS;
@@ -23,6 +21,8 @@ pub(crate) struct Ends {
 #[derive(Default)]
 pub(crate) struct Measured {
     groups: BTreeMap<Group, usize>,
+    /// Of an hour and a connection of the trace.
+    last_group: Option<((u64, ConnectionId), usize)>,
     counts: BTreeMap<usize, Counts>,
     ledger: BTreeMap<(usize, u8, u8), u64>,
     delays: BTreeMap<(usize, u8, u8, i16), Delays>,
@@ -32,7 +32,91 @@ pub(crate) struct Measured {
 }
 
 impl Measured {
-    pub fn add(&mut self, one: &ConnectionAnalysis, stores: &Stores, ends: &Ends) {
+    /// Connections of another trace follow, which have the same numbers.
+    pub fn begin_trace(&mut self) {
+        self.last_group = None;
+    }
+
+    /// Adds the ledger and the delays of a flow.
+    pub fn flow(&mut self, flow: &FlowParts<'_>, ends: &Ends) {
+        self.ledger(flow, ends);
+        for stage in Stage::ALL {
+            self.delays(flow, stage, ends);
+        }
+    }
+
+    fn ledger(&mut self, flow: &FlowParts<'_>, ends: &Ends) {
+        let Some(first) = flow.ledger.first() else { return };
+        let mut hour = first.start_ns / HOUR_NS;
+        let mut sums = [0; LedgerPart::ALL.len()];
+        for span in flow.ledger {
+            let mut start_ns = span.start_ns;
+            while start_ns < span.end_ns {
+                if start_ns / HOUR_NS != hour {
+                    self.ledger_of_hour(hour, &mut sums, flow, ends);
+                    hour = start_ns / HOUR_NS;
+                }
+                let end_ns = span.end_ns.min((hour + 1).saturating_mul(HOUR_NS));
+                sums[span.part as usize] += end_ns - start_ns;
+                start_ns = end_ns;
+            }
+        }
+        self.ledger_of_hour(hour, &mut sums, flow, ends);
+    }
+
+    /// Adds what is in `sums`, and empties them.
+    fn ledger_of_hour(
+        &mut self,
+        hour: u64,
+        sums: &mut [u64; LedgerPart::ALL.len()],
+        flow: &FlowParts<'_>,
+        ends: &Ends,
+    ) {
+        let group = self.group(hour * HOUR_NS, flow.connection, ends);
+        for (part, ns) in (0..).zip(sums).filter(|(_, ns)| **ns > 0) {
+            *self.ledger.entry((group, flow.direction as u8, part)).or_default() +=
+                std::mem::take(ns);
+        }
+    }
+
+    fn delays(&mut self, flow: &FlowParts<'_>, stage: Stage, ends: &Ends) {
+        let mut histogram = [Delays::default(); histogram::BUCKETS];
+        let mut hour = None;
+        flow.curves.each_delay(stage, |residence| {
+            let (delay_ns, of) = (residence.delay_ns(), residence.left_ns / HOUR_NS);
+            if let Some(before) = hour.replace(of).filter(|before| *before != of) {
+                self.delays_of_hour(before, &mut histogram, stage, flow, ends);
+            }
+            let sum = &mut histogram[histogram::place(histogram::bucket(delay_ns))];
+            sum.runs += 1;
+            sum.delay_ns += delay_ns;
+        });
+        if let Some(hour) = hour {
+            self.delays_of_hour(hour, &mut histogram, stage, flow, ends);
+        }
+    }
+
+    /// Adds what is in the histogram, and empties it.
+    fn delays_of_hour(
+        &mut self,
+        hour: u64,
+        histogram: &mut [Delays; histogram::BUCKETS],
+        stage: Stage,
+        flow: &FlowParts<'_>,
+        ends: &Ends,
+    ) {
+        let group = self.group(hour * HOUR_NS, flow.connection, ends);
+        for (bucket, delays) in (histogram::ZERO..).zip(histogram).filter(|(_, it)| it.runs > 0) {
+            let key = (group, flow.direction as u8, stage as u8, bucket);
+            let delays = std::mem::take(delays);
+            let sum = self.delays.entry(key).or_default();
+            sum.runs += delays.runs;
+            sum.delay_ns += delays.delay_ns;
+        }
+    }
+
+    /// Adds the numbers and the findings of a connection.
+    pub fn add(&mut self, one: &ConnectionAnalysis, ends: &Ends) {
         let connection = &one.connection;
         self.addresses(connection, ends);
         let group = self.group(connection.opened_ns, connection, ends);
@@ -43,16 +127,6 @@ impl Measured {
         for flow in &one.flows {
             counts.bytes += flow.bytes;
             counts.retransmitted_bytes += flow.retransmitted_bytes;
-        }
-        let found = stores.connections.binary_search_by_key(&connection.id, |it| it.connection.id);
-        if let Some(store) = found.ok().map(|at| &stores.connections[at]) {
-            let losses = stores.losses_of(connection.id);
-            for direction in [Direction::FromClient, Direction::FromServer] {
-                let curves = FlowCurves::new(store, direction, &losses, &stores.drop_reasons);
-                let spans = ledger_spans(store, direction, &curves);
-                self.ledger(spans, direction, connection, ends);
-                self.delays(&curves, direction, connection, ends);
-            }
         }
         for finding in one.findings.iter().filter(|_| !ends.is_cut) {
             let at_ns = finding.times.first().map_or(connection.opened_ns, |time| time.0);
@@ -72,53 +146,6 @@ impl Measured {
         }
     }
 
-    fn ledger(
-        &mut self,
-        spans: Vec<LedgerSpan>,
-        direction: Direction,
-        connection: &Connection,
-        ends: &Ends,
-    ) {
-        let (Some(first), Some(last)) = (spans.first(), spans.last()) else { return };
-        let mut edges = vec![first.start_ns];
-        let hours = first.start_ns / HOUR_NS + 1..=last.end_ns / HOUR_NS;
-        edges.extend(hours.map(|hour| hour * HOUR_NS).filter(|edge| *edge > first.start_ns));
-        edges.push(last.end_ns);
-        let columns = LedgerDetail::new(spans).columns(&edges);
-        for (column, start_ns) in columns.iter().zip(&edges) {
-            let group = self.group(*start_ns, connection, ends);
-            for (part, ns) in (0..).zip(column).filter(|(_, ns)| **ns > 0) {
-                *self.ledger.entry((group, direction as u8, part)).or_default() += ns;
-            }
-        }
-    }
-
-    fn delays(
-        &mut self,
-        curves: &FlowCurves,
-        direction: Direction,
-        connection: &Connection,
-        ends: &Ends,
-    ) {
-        for stage in Stage::ALL {
-            let mut by_bucket: BTreeMap<(u64, i16), Delays> = BTreeMap::new();
-            for residence in curves.delays(stage) {
-                let delay_ns = residence.delay_ns();
-                let key = (residence.left_ns / HOUR_NS, histogram::bucket(delay_ns));
-                let sum = by_bucket.entry(key).or_default();
-                sum.runs += 1;
-                sum.delay_ns += delay_ns;
-            }
-            for ((hour, bucket), delays) in by_bucket {
-                let group = self.group(hour * HOUR_NS, connection, ends);
-                let key = (group, direction as u8, stage as u8, bucket);
-                let sum = self.delays.entry(key).or_default();
-                sum.runs += delays.runs;
-                sum.delay_ns += delays.delay_ns;
-            }
-        }
-    }
-
     fn addresses(&mut self, connection: &Connection, ends: &Ends) {
         for (address, end) in [(connection.client, &ends.client), (connection.server, &ends.server)]
         {
@@ -133,9 +160,16 @@ impl Measured {
         }
     }
 
+    /// The place of the group of a connection in the hour of this time. The last one is mostly asked for again.
     fn group(&mut self, at_ns: u64, connection: &Connection, ends: &Ends) -> usize {
+        let key = (at_ns / HOUR_NS, connection.id);
+        if let Some((_, group)) = self.last_group.filter(|(last, _)| *last == key) {
+            return group;
+        }
         let next = self.groups.len();
-        *self.groups.entry(group_of(at_ns, connection, ends)).or_insert(next)
+        let group = *self.groups.entry(group_of(at_ns, connection, ends)).or_insert(next);
+        self.last_group = Some((key, group));
+        group
     }
 
     pub fn finish(self, summary: &mut Summary) {

@@ -17,8 +17,8 @@ pub(crate) struct Half {
     pub connection: Connection,
     /// The end on the host; `None` where both are there, or it is not known.
     pub here: Option<Side>,
-    /// In order of time.
-    pub records: Vec<Record>,
+    /// By direction, in order of time.
+    pub records: [Vec<Record>; 2],
 }
 
 /// A recording's part of a bucket.
@@ -57,9 +57,11 @@ impl Recorded {
                 all.problems.push(Problem::new(Trouble::DamagedSegment, &run.host, line));
             }
         }
-        for half in all.halves.values_mut() {
-            // Each flow of each segment is in order already.
-            half.records.sort_by_key(|record| record.at_ns);
+        for records in all.halves.values_mut().flat_map(|half| &mut half.records) {
+            // Each segment is in order, and only the edges of two may overlap.
+            if !records.is_sorted_by_key(|record| record.at_ns) {
+                records.sort_by_key(|record| record.at_ns);
+            }
         }
         all
     }
@@ -88,16 +90,15 @@ impl Recorded {
             let half = self.halves.entry(connection.id).or_insert_with(|| Half {
                 connection: connection.clone(),
                 here,
-                records: Vec::new(),
+                records: Default::default(),
             });
             half.here = half.here.or(here);
             half.connection = connection;
         }
-        for of_connection in
-            read.records.chunk_by(|a, b| a.flow.connection() == b.flow.connection())
-        {
-            if let Some(half) = self.halves.get_mut(&of_connection[0].flow.connection()) {
-                half.records.extend_from_slice(of_connection);
+        for of_flow in read.records.chunk_by(|a, b| a.flow == b.flow) {
+            let flow = of_flow[0].flow;
+            if let Some(half) = self.halves.get_mut(&flow.connection()) {
+                half.records[flow.direction() as usize].extend_from_slice(of_flow);
             }
         }
         Ok(())
