@@ -40,7 +40,7 @@ ul.legend{columns:3 16rem;padding:0;list-style:none}
 /// The page of these sums.
 pub(crate) fn page(head: &Head, sums: &Sums) -> String {
     let hosts: BTreeSet<&str> = head.recordings.iter().map(|it| it.host.as_str()).collect();
-    let connections: u64 = sums.counts.values().map(|it| it.connections).sum();
+    let connections: u64 = sums.counts.iter().map(|(_, it)| it.connections).sum();
     let title = format!(
         "Fleet: {} of {}",
         counted(connections, "connection"),
@@ -128,32 +128,41 @@ fn pairs(sums: &Sums) -> Vec<(Name<'_>, Pair<'_>)> {
     fn name(group: &Group) -> Name<'_> {
         (&group.client.service, &group.server.service)
     }
-    let mut pairs: BTreeMap<Name<'_>, Pair<'_>> = BTreeMap::new();
+    let names: BTreeSet<Name<'_>> = sums.groups.iter().map(name).collect();
+    let mut pairs: Vec<(Name<'_>, Pair<'_>)> =
+        names.into_iter().map(|name| (name, Pair::default())).collect();
+    let place = |pairs: &[(Name<'_>, _)], group| {
+        pairs.binary_search_by_key(&name(group), |(name, _)| *name).ok()
+    };
+    let places: Vec<usize> =
+        sums.groups.iter().map(|group| place(&pairs, group).unwrap_or(0)).collect();
     for (group, counts) in &sums.counts {
-        let pair = pairs.entry(name(group)).or_default();
+        let pair = &mut pairs[places[*group]].1;
         pair.connections += counts.connections;
         pair.bytes += counts.bytes;
         pair.retransmitted_bytes += counts.retransmitted_bytes;
     }
     for ((group, _, part), ns) in &sums.ledger {
-        pairs.entry(name(group)).or_default().ledger[usize::from(*part)] += ns;
+        pairs[places[*group]].1.ledger[usize::from(*part)] += ns;
     }
     for ((group, _, stage, bucket), delays) in &sums.delays {
         if *stage == Stage::Total as u8 {
-            *pairs.entry(name(group)).or_default().total.entry(*bucket).or_default() += delays.runs;
+            *pairs[places[*group]].1.total.entry(*bucket).or_default() += delays.runs;
         }
     }
     for found in &sums.findings {
-        pairs.entry(name(&found.group)).or_default().findings.push(found);
+        // Its hour may be another one than that of any sum; its services are those of its connection.
+        if let Some(place) = place(&pairs, &found.group) {
+            pairs[place].1.findings.push(found);
+        }
     }
-    let mut pairs: Vec<_> = pairs.into_iter().collect();
     pairs.sort_by_key(|(_, pair)| (Reverse(pair.cost_ns()), Reverse(pair.busy_ns())));
     pairs
 }
 
 fn facts(head: &Head, sums: &Sums) -> Markup {
-    let records: u64 = sums.counts.values().map(|it| it.records).sum();
-    let both: u64 = sums.counts.values().map(|it| it.with_both_ends).sum();
+    let records: u64 = sums.counts.iter().map(|(_, it)| it.records).sum();
+    let both: u64 = sums.counts.iter().map(|(_, it)| it.with_both_ends).sum();
     let segments: u64 = head.recordings.iter().map(|it| it.segments).sum();
     html! {
         p {
@@ -369,16 +378,20 @@ mod tests {
     #[test]
     fn the_worst_pair_is_first_and_no_name_is_markup() {
         let mut sums = Sums::default();
-        for (program, finding, cost_ns) in [
-            ("cheap", "slow-reader", 1_000_000),
+        for (place, (program, finding, cost_ns)) in [
             ("<script>x</script>", "nagle-delayed-ack", 40_000_000),
-        ] {
+            ("cheap", "slow-reader", 1_000_000),
+        ]
+        .into_iter()
+        .enumerate()
+        {
             let group = group(program);
             sums.findings.push(found(&group, finding, cost_ns));
-            sums.counts.insert(group.clone(), Counts { connections: 7, ..Counts::default() });
-            sums.ledger.insert((group.clone(), 0, LedgerPart::SendNagle as u8), 3_000_000);
+            sums.groups.push(group);
+            sums.counts.push((place, Counts { connections: 7, ..Counts::default() }));
+            sums.ledger.push(((place, 0, LedgerPart::SendNagle as u8), 3_000_000));
             let delays = Delays { runs: 1, delay_ns: 40 };
-            sums.delays.insert((group, 0, Stage::Total as u8, 10), delays);
+            sums.delays.push(((place, 0, Stage::Total as u8, 10), delays));
         }
         let recording = Recording {
             host: "web".to_owned(),

@@ -97,12 +97,13 @@ pub struct Summary {
     pub(crate) unseen: Vec<(String, u64)>,
 }
 
-/// The sums of many summaries.
+/// The sums of many summaries. Groups are in order, and rows by the place of their group.
 #[derive(Debug, Default)]
 pub(crate) struct Sums {
-    pub counts: BTreeMap<Group, Counts>,
-    pub ledger: BTreeMap<(Group, u8, u8), u64>,
-    pub delays: BTreeMap<(Group, u8, u8, i16), Delays>,
+    pub groups: Vec<Group>,
+    pub counts: Vec<(usize, Counts)>,
+    pub ledger: Vec<((usize, u8, u8), u64)>,
+    pub delays: Vec<((usize, u8, u8, i16), Delays)>,
     pub findings: Vec<Found>,
     pub clocks: BTreeMap<(String, String), Vec<Clock>>,
     pub problems: Vec<Problem>,
@@ -111,32 +112,76 @@ pub(crate) struct Sums {
 }
 
 impl Sums {
-    pub fn add(&mut self, one: Summary) {
-        for (group, counts) in one.counts {
-            let sum = self.counts.entry(one.groups[group].clone()).or_default();
-            sum.connections += counts.connections;
-            sum.with_both_ends += counts.with_both_ends;
-            sum.records += counts.records;
-            sum.bytes += counts.bytes;
-            sum.retransmitted_bytes += counts.retransmitted_bytes;
+    /// The sums of these summaries.
+    pub fn of(mut summaries: Vec<Summary>) -> Self {
+        summaries.sort_by_key(|summary| summary.bucket);
+        let mut sums = Self::default();
+        let groups = summaries.iter_mut().map(|it| std::mem::take(&mut it.groups));
+        let places = places(groups.collect(), &mut sums.groups);
+        for (one, places) in summaries.into_iter().zip(places) {
+            let at = |group: usize| places[group];
+            sums.counts.extend(one.counts.into_iter().map(|(group, it)| (at(group), it)));
+            let ledger = one.ledger.into_iter();
+            sums.ledger.extend(ledger.map(|((group, to, part), ns)| ((at(group), to, part), ns)));
+            let delays = one.delays.into_iter();
+            sums.delays.extend(
+                delays.map(|((group, to, stage, bucket), it)| ((at(group), to, stage, bucket), it)),
+            );
+            sums.findings.extend(one.findings);
+            for (hosts, clock) in one.clocks {
+                sums.clocks.entry(hosts).or_default().push(clock);
+            }
+            sums.problems.extend(one.problems);
+            sums.own.extend(one.own);
+            for (address, connections) in one.unseen {
+                *sums.unseen.entry(address).or_default() += connections;
+            }
         }
-        for ((group, direction, part), ns) in one.ledger {
-            *self.ledger.entry((one.groups[group].clone(), direction, part)).or_default() += ns;
-        }
-        for ((group, direction, stage, bucket), delays) in one.delays {
-            let key = (one.groups[group].clone(), direction, stage, bucket);
-            let sum = self.delays.entry(key).or_default();
-            sum.runs += delays.runs;
-            sum.delay_ns += delays.delay_ns;
-        }
-        self.findings.extend(one.findings);
-        for (hosts, clock) in one.clocks {
-            self.clocks.entry(hosts).or_default().push(clock);
-        }
-        self.problems.extend(one.problems);
-        self.own.extend(one.own);
-        for (address, connections) in one.unseen {
-            *self.unseen.entry(address).or_default() += connections;
-        }
+        add_equal(&mut sums.counts, |sum, one: &Counts| {
+            sum.connections += one.connections;
+            sum.with_both_ends += one.with_both_ends;
+            sum.records += one.records;
+            sum.bytes += one.bytes;
+            sum.retransmitted_bytes += one.retransmitted_bytes;
+        });
+        add_equal(&mut sums.ledger, |sum, ns| *sum += ns);
+        add_equal(&mut sums.delays, |sum, one: &Delays| {
+            sum.runs += one.runs;
+            sum.delay_ns += one.delay_ns;
+        });
+        sums.findings.sort();
+        sums
     }
+}
+
+/// Puts all groups in order into `sorted`, each once, and gives the places of each list's groups among them.
+fn places(lists: Vec<Vec<Group>>, sorted: &mut Vec<Group>) -> Vec<Vec<usize>> {
+    let mut places: Vec<Vec<usize>> = lists.iter().map(|list| vec![0; list.len()]).collect();
+    let flat = (0..)
+        .zip(lists)
+        .flat_map(|(list, groups)| (0..).zip(groups).map(move |(at, group)| (group, (list, at))));
+    let mut all: Vec<(Group, (usize, usize))> = flat.collect();
+    all.sort_unstable();
+    for (group, (list, at)) in all {
+        if sorted.last() != Some(&group) {
+            sorted.push(group);
+        }
+        places[list][at] = sorted.len() - 1;
+    }
+    places
+}
+
+/// Sorts rows by their keys, and adds up those of equal keys.
+fn add_equal<Key: Ord + Copy, Value>(
+    rows: &mut Vec<(Key, Value)>,
+    add: impl Fn(&mut Value, &Value),
+) {
+    rows.sort_unstable_by_key(|(key, _)| *key);
+    rows.dedup_by(|(key, value), (sum_key, sum)| {
+        let is_equal = key == sum_key;
+        if is_equal {
+            add(sum, value);
+        }
+        is_equal
+    });
 }

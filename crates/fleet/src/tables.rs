@@ -47,13 +47,10 @@ pub struct Written {
 /// When a file cannot be written.
 pub fn write_summaries(
     head: &Head,
-    mut summaries: Vec<Summary>,
+    summaries: Vec<Summary>,
     folder: &Path,
 ) -> Result<Written, Error> {
-    summaries.sort_by_key(|summary| summary.bucket);
-    let mut sums = Sums::default();
-    summaries.into_iter().for_each(|summary| sums.add(summary));
-    sums.findings.sort();
+    let mut sums = Sums::of(summaries);
     sums.problems.extend(head.problems.iter().cloned());
     sums.problems.extend(missing_hosts(&sums));
     sums.problems.sort();
@@ -76,8 +73,8 @@ pub fn write_summaries(
     let path = folder.join(PAGE);
     fs::write(&path, page(head, &sums)).map_err(Error::io("cannot write", &path))?;
     Ok(Written {
-        connections: sums.counts.values().map(|it| it.connections).sum(),
-        records: sums.counts.values().map(|it| it.records).sum(),
+        connections: sums.counts.iter().map(|(_, it)| it.connections).sum(),
+        records: sums.counts.iter().map(|(_, it)| it.records).sum(),
         findings: sums.findings.len() as u64,
         problems: sums.problems.iter().map(sentence).collect(),
     })
@@ -191,8 +188,8 @@ fn hosts(head: &Head) -> Result<Table, ArrowError> {
 }
 
 fn connections(sums: &Sums) -> Result<Table, ArrowError> {
-    let (mut columns, of) = (Columns::default(), sums.counts.values());
-    columns.groups(sums.counts.keys());
+    let (mut columns, of) = (Columns::default(), sums.counts.iter().map(|(_, it)| it));
+    columns.groups(sums.counts.iter().map(|(group, _)| &sums.groups[*group]));
     let meaning =
         "Connections that opened in this hour; one whose halves are analysed apart is two";
     columns.count("connections", "", meaning, of.clone().map(|it| it.connections));
@@ -212,7 +209,7 @@ fn connections(sums: &Sums) -> Result<Table, ArrowError> {
 
 fn ledger(sums: &Sums) -> Result<Table, ArrowError> {
     let (mut columns, of) = (Columns::default(), sums.ledger.iter());
-    columns.groups(of.clone().map(|(key, _)| &key.0));
+    columns.groups(of.clone().map(|(key, _)| &sums.groups[key.0]));
     columns.text("sender", SENDER, of.clone().map(|(key, _)| sender(key.1)));
     let place = |part: u8| LedgerPart::ALL[usize::from(part)].name();
     let meaning = "Place of the oldest byte not yet read, as in the report";
@@ -223,7 +220,7 @@ fn ledger(sums: &Sums) -> Result<Table, ArrowError> {
 
 fn delays(sums: &Sums) -> Result<Table, ArrowError> {
     let (mut columns, of) = (Columns::default(), sums.delays.iter());
-    columns.groups(of.clone().map(|(key, _)| &key.0));
+    columns.groups(of.clone().map(|(key, _)| &sums.groups[key.0]));
     columns.text("sender", SENDER, of.clone().map(|(key, _)| sender(key.1)));
     let stage = |stage: u8| Stage::ALL[usize::from(stage)].name();
     let meaning = "The stage: `send_queue` to `receive_queue`, or `total`";
