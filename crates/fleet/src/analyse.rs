@@ -7,7 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use sockscope_analysis::{Analyzer, TraceFacts};
 use sockscope_record::{
-    ClockBounds, ClockLine, ClockPairs, ConnectionId, LossCounts, Record, Side,
+    ClockBounds, ClockLine, ClockPairs, ConnectionId, ControlGroup, LossCounts, Process, Record,
+    Side,
 };
 
 use crate::clocks;
@@ -214,11 +215,10 @@ fn ends(runs: &[Run], halves: &[(usize, Half)]) -> Ends {
     let end = |side: Side| {
         let is_there = |half: &Half| half.connection.both_ends_here || half.here == Some(side);
         let at = halves.iter().find(|(_, half)| is_there(half));
-        let program = at.and_then(|(_, half)| {
-            let processes = &half.connection.processes;
-            processes.iter().find(|process| process.side == side).map(|it| it.comm.clone())
+        let process = at.and_then(|(_, half)| {
+            half.connection.processes.iter().find(|process| process.side == side)
         });
-        let service = program.unwrap_or_else(|| "unknown".to_owned());
+        let service = process.map_or_else(|| "unknown".to_owned(), service);
         let port = halves.first().map(|(_, half)| half.connection.server.port());
         End {
             service: match (side, port) {
@@ -230,6 +230,21 @@ fn ends(runs: &[Run], halves: &[(usize, Half)]) -> Ends {
         }
     };
     Ends { client: end(Side::Client), server: end(Side::Server), is_cut: false }
+}
+
+/// The pod, the container or the service unit of a process; else its program. Other units, as the scope of a login, do
+/// not name a service.
+fn service(process: &Process) -> String {
+    let Some(ControlGroup { unit, container, pod, .. }) = process.group.as_deref() else {
+        return process.comm.clone();
+    };
+    let unit = unit.as_ref().filter(|unit| unit.ends_with(".service"));
+    match (pod, container, unit) {
+        (Some(pod), ..) => pod.label(),
+        (_, Some(container), _) => container.label().to_owned(),
+        (.., Some(unit)) => unit.clone(),
+        _ => process.comm.clone(),
+    }
 }
 
 #[cfg(test)]
@@ -248,7 +263,12 @@ mod tests {
     const MS: u64 = 1_000_000;
 
     /// Writes a segment with the records of one end of the connection 10.0.0.1:40000 to 10.0.0.2:80.
-    fn write(spool: &Path, host: &str, sequence: u64, records: &[(u64, Kind, Direction, u64)]) {
+    fn write(
+        spool: &Path,
+        (host, group): (&str, &str),
+        sequence: u64,
+        records: &[(u64, Kind, Direction, u64)],
+    ) {
         // The server's wall clock is ahead by 0.4 s, and its monotonic clock is another.
         let (side, boot_ns, ahead_ns) = match host {
             "web" => (Side::Client, 0, 0),
@@ -265,8 +285,8 @@ mod tests {
         let ends = ["10.0.0.1:40000", "10.0.0.2:80"].map(|end| end.parse().unwrap());
         let id = ConnectionId(if host == "web" { 3 } else { 8 });
         let mut connection = Connection::new(id, Protocol::Tcp, ends, time(1));
-        connection.processes =
-            vec![sockscope_record::Process { pid: 1, comm: host.to_owned(), side, group: None }];
+        let group = Some(std::sync::Arc::new(ControlGroup::of_path(group)));
+        connection.processes = vec![Process { group, ..Process::new(1, host, side) }];
         let record = |&(ms, kind, direction, offset): &(u64, Kind, Direction, u64)| Record {
             at_ns: time(ms),
             flow: id.flow(direction),
@@ -289,6 +309,11 @@ mod tests {
 
     /// A request at 10 ms and its answer, each 2 ms on the wire; the second pair is in the next segment.
     fn exchange(spool: &Path, host: &str, sequence: u64) {
+        exchange_in(spool, host, sequence, "/");
+    }
+
+    /// The same by processes of a control group.
+    fn exchange_in(spool: &Path, host: &str, sequence: u64, group: &str) {
         use Direction::{FromClient, FromServer};
         let (at, offset) = (100 * sequence + 10, 100 * sequence);
         let records = match host {
@@ -313,7 +338,7 @@ mod tests {
                 (at + 7, Kind::InterfaceDequeue, FromServer, offset),
             ],
         };
-        write(spool, host, sequence, &records);
+        write(spool, (host, group), sequence, &records);
     }
 
     fn spool() -> tempfile::TempDir {
@@ -364,6 +389,42 @@ mod tests {
         // What one direction seems longer the other seems shorter.
         assert_eq!(runs, 4);
         assert!(delay_ns.abs_diff(8 * MS) < MS / 10, "{delay_ns}");
+    }
+
+    #[test]
+    fn a_service_is_a_pod_a_container_or_a_unit_where_there_is_one() {
+        let of = |path: &str, names: [Option<&str>; 3]| {
+            let mut group = ControlGroup::of_path(path);
+            let [container, namespace, pod] = names.map(|name| name.map(str::to_owned));
+            group.container.iter_mut().for_each(|it| it.name.clone_from(&container));
+            group.pod.iter_mut().for_each(|it| {
+                (it.namespace, it.name) = (namespace.clone(), pod.clone());
+            });
+            let group = Some(std::sync::Arc::new(group));
+            service(&Process { group, ..Process::new(1, "nginx", Side::Server) })
+        };
+        let id = "4f".repeat(32);
+        let pod = format!("/kubepods/pod0d6d1a2c-97ab-4b0d-b2f6-6f1c8a8d9e10/{id}");
+        let names = [Some("front"), Some("shop"), Some("web-0")];
+        assert_eq!(of(&pod, names), "shop/web-0");
+        assert_eq!(of(&pod, [None; 3]), "0d6d1a2c-97ab-4b0d-b2f6-6f1c8a8d9e10");
+        assert_eq!(of(&format!("/docker/{id}"), names), "front");
+        assert_eq!(of("/system.slice/nginx.service", [None; 3]), "nginx.service");
+        assert_eq!(of("/user.slice/session-3.scope", [None; 3]), "nginx");
+        assert_eq!(of("/", [None; 3]), "nginx");
+        assert_eq!(service(&Process::new(1, "nginx", Side::Server)), "nginx");
+    }
+
+    #[test]
+    fn groups_are_services_of_the_summary() {
+        let spool = tempfile::tempdir().unwrap();
+        for (host, sequence) in [("web", 0), ("db", 0)] {
+            exchange_in(spool.path(), host, sequence, &format!("/system.slice/{host}-x.service"));
+        }
+        let (_, summary) = summary(spool.path());
+        let [group] = &summary.groups[..] else { panic!("{:?}", summary.groups) };
+        let services = [&group.client.service, &group.server.service];
+        assert_eq!(services, ["web-x.service", "db-x.service:80"]);
     }
 
     #[test]
