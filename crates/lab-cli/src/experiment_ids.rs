@@ -1,14 +1,15 @@
 //! The experiments that `sockscope lab` knows by name, and what is said of a name that it does not know.
 
 use sockscope_experiment::{Error, builtin};
-use sockscope_live::{integrated, protocols};
+use sockscope_live::{composed, integrated, protocols};
 use sockscope_program::failure::Failure;
 use sockscope_program::suggest::did_you_mean;
 
 /// Experiments on this machine, by id and title.
-pub const LIVE: [(&str, &str); 2] = [
+pub const LIVE: [(&str, &str); 3] = [
     (protocols::ID, "Calls over protocols of this machine"),
     (integrated::ID, "A call through layers and by one path"),
+    (composed::ID, "Functions in one loop over a socket"),
 ];
 
 /// Ids that `lab run` knows.

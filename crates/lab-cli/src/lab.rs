@@ -9,7 +9,7 @@ use sockscope_experiment::{Case, Experiment, builtin, builtin_by_id, one_value_e
 use sockscope_lab::comparison::{Comparison, write_comparison, write_comparison_json};
 use sockscope_lab::{bundle, capture, figure, run};
 use sockscope_live::conditions::Rule;
-use sockscope_live::{integrated, kernel, protocols};
+use sockscope_live::{composed, integrated, kernel, protocols};
 use sockscope_program::failure::Failure;
 use sockscope_program::machine;
 use sockscope_program::outcome::Outcome;
@@ -76,8 +76,8 @@ fn run_model(arguments: &LabRun) -> Result<(), Failure> {
     if arguments.experiment == integrated::ID {
         return model_integrated(arguments);
     }
-    if arguments.experiment == protocols::ID {
-        let text = format!("`{}` runs on this machine only: add --on live", protocols::ID);
+    if let Some(id) = [protocols::ID, composed::ID].iter().find(|id| arguments.experiment == **id) {
+        let text = format!("`{id}` runs on this machine only: add --on live");
         return Err(Failure::new(text));
     }
     let mut experiment = experiment(&arguments.experiment)?;
@@ -105,6 +105,7 @@ fn run_live(arguments: &LabRun) -> Result<(), Failure> {
     }
     match arguments.experiment.as_str() {
         integrated::ID => run_integrated(arguments),
+        composed::ID => run_composed(arguments),
         protocols::ID => run_protocols(arguments),
         _ => run_on_kernel(arguments),
     }
@@ -243,7 +244,18 @@ fn run_integrated(arguments: &LabRun) -> Result<(), Failure> {
     hand_out(arguments, &comparison, forms, integrated::chart)
 }
 
-/// The same in the model, which has no chance in it: no seed, no repetitions.
+fn run_composed(arguments: &LabRun) -> Result<(), Failure> {
+    let mut plan = composed::Plan::default();
+    plan.turns = arguments.repetitions.unwrap_or(plan.turns);
+    for text in &arguments.set {
+        plan.set(text).map_err(Failure::new)?;
+    }
+    let measured = composed::measure(plan);
+    let forms = [composed::write_json, composed::write_csv, composed::write_text];
+    hand_out(arguments, &measured, forms, composed::chart)
+}
+
+/// One path in the model, which has no chance in it: no seed, no repetitions.
 fn model_integrated(arguments: &LabRun) -> Result<(), Failure> {
     if arguments.seed.is_some() || arguments.repetitions.is_some() {
         let text = "takes no --seed and no --repetitions: nothing is drawn by chance";

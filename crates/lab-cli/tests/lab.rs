@@ -146,8 +146,9 @@ fn a_list_and_results_that_cannot_be_printed_are_told_as_such() {
 
 #[test]
 fn a_second_value_for_a_name_is_refused_by_every_kind_of_run() {
-    let runs: [(&[&str], &str); 4] = [
+    let runs: [(&[&str], &str); 5] = [
         (&["lh-1"], "data_bytes"),
+        (&["integrated-socket", "--on", "live"], "data_bytes"),
         (&["protocol-choice", "--on", "live"], "message_bytes"),
         (&["integrated-path", "--on", "live"], "data_bytes"),
         (&["integrated-path"], "data_bytes"),
@@ -159,6 +160,21 @@ fn a_second_value_for_a_name_is_refused_by_every_kind_of_run() {
         let told = format!("--set {again}: one value for each name; run once for each value");
         assert!(line.contains(&told), "{run:?}: {line}");
     }
+}
+
+#[test]
+fn functions_on_a_path_cross_a_socket_in_both_forms() {
+    let sets = "--set data_bytes=1000 --set carriers=tcp,udp --set turn_bytes=8000 --repetitions 1";
+    let sets: Vec<_> = sets.split(' ').collect();
+    let arguments = [&["lab", "run", "integrated-socket", "--on", "live"], &sets[..]].concat();
+    let output = run(&arguments);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{output:?}");
+    let cases = |carrier: &str| text.lines().filter(|line| line.starts_with(carrier)).count();
+    assert_eq!((cases("tcp "), cases("udp ")), (7, 7), "a line for each combination: {text}");
+    assert!(text.lines().filter(|line| line.contains(" x ")).count() == 14, "{text}");
+    let model = refused(&["lab", "run", "integrated-socket"]);
+    assert!(model.contains("`integrated-socket` runs on this machine only: add --on live"));
 }
 
 #[test]
