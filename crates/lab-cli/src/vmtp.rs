@@ -14,7 +14,7 @@ use sockscope_link::Bandwidth;
 use sockscope_program::failure::Failure;
 use sockscope_program::output::write_to;
 use sockscope_program::signals::StopSignals;
-use sockscope_record::Side;
+use sockscope_record::{Side, counted};
 use sockscope_vmtp::driver::{Caller, Link, Service, Transport, group_address, rate_at, rate_to};
 use sockscope_vmtp::observe::Log;
 use sockscope_vmtp::server::{Incoming, ServerCounters};
@@ -295,7 +295,12 @@ fn call_group(arguments: &Call, group: Entity, request: Request) -> Result<(), F
         };
         writeln!(out, "{} at {}: {result}", response.server, response.from)?;
     }
-    Ok(())
+    if responses.iter().any(|response| response.code == code::OK) {
+        return Ok(());
+    }
+    // Without an answer the call has failed already.
+    let answers = counted(responses.len() as u64, "answer");
+    Err(Failure::new(format!("{group} at {to}: {answers}, none without an error code")))
 }
 
 fn content(file: &Path) -> Result<Vec<u8>, Failure> {

@@ -5,8 +5,14 @@ mod both;
 mod strangers;
 
 use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::process::{Child, ChildStderr, Command, Output, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use sockscope_vmtp::driver::{Link, Service, Transport};
+use sockscope_vmtp::wire::Entity;
+use sockscope_vmtp::{Config, Outcome};
 
 /// A server that ends with the test.
 struct Server {
@@ -101,6 +107,59 @@ fn a_group_is_called_by_multicast_and_each_member_answers() {
     assert_eq!(unanswered.status.code(), Some(2));
     let no_group = call("BE-1-127.0.0.1");
     assert!(text(&no_group.stderr).contains("no group"), "{no_group:?}");
+}
+
+/// Serves as a member of the group, with a code for each answer, until `ends` is set.
+fn member(name: u32, port: u16, code: u32, ends: &AtomicBool) {
+    let loopback = Ipv4Addr::LOCALHOST;
+    let any = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), port);
+    let link = Link::bind(Transport::Udp, any).expect("a socket");
+    let mut service = Service::new(link, Entity::new(name, loopback), Config::for_payload(1472));
+    let group = Entity::group(21_328, loopback);
+    service.link().join(group, loopback).expect("multicast on loopback");
+    service.join(group).expect("a member");
+    let served =
+        service.serve(|_| ends.load(Ordering::Relaxed), |_| Outcome { code, ..Outcome::default() });
+    served.expect("it serves");
+}
+
+#[test]
+fn a_call_that_all_members_answer_with_an_error_code_fails() {
+    let free = std::net::UdpSocket::bind("0.0.0.0:0").expect("a port");
+    let port = free.local_addr().expect("it is bound").port();
+    drop(free);
+    let to = format!("127.0.0.1:{port}");
+    let group = ["--group", "UG-21328-127.0.0.1", "--interface", "127.0.0.1", "--collect", "500ms"];
+    let call = |codes: [u32; 2]| {
+        let ends = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for (name, code) in (91..).zip(codes) {
+                let ends = &ends;
+                scope.spawn(move || member(name, port, code, ends));
+            }
+            let mut called = run(&[&["call", "hello", "--to", &to], &group[..]].concat());
+            // A member that starts late does not answer.
+            for _ in 0..20 {
+                if text(&called.stdout).lines().count() == codes.len() {
+                    break;
+                }
+                called = run(&[&["call", "hello", "--to", &to], &group[..]].concat());
+            }
+            ends.store(true, Ordering::Relaxed);
+            called
+        })
+    };
+    let refused = call([5, 6]);
+    let mut lines: Vec<_> = text(&refused.stdout).lines().map(str::to_owned).collect();
+    lines.sort_unstable();
+    let expected = [(91, 5), (92, 6)]
+        .map(|(name, code)| format!("BE-{name}-127.0.0.1 at {to}: answers with code {code:#x}"));
+    assert_eq!(lines, expected, "each answer has its line: {refused:?}");
+    let said = text(&refused.stderr);
+    assert!(said.ends_with("2 answers, none without an error code\n"), "{said}");
+    assert_eq!((said.lines().count(), refused.status.code()), (1, Some(2)), "{said}");
+    let mixed = call([5, 0]);
+    assert_eq!((text(&mixed.stderr), mixed.status.code()), (String::new(), Some(0)), "{mixed:?}");
 }
 
 #[test]
