@@ -108,6 +108,9 @@ pub struct LabLevels {
     /// the levels reliable and one-of-many
     #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub window: u32,
+    /// A level that waits for answers fails when it delivers nothing for so long
+    #[arg(long, value_name = "TIME", default_value = "30s")]
+    pub give_up: Interval,
     /// Form of the result
     #[arg(long, value_enum, default_value_t)]
     pub format: LevelsFormat,

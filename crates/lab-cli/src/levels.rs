@@ -56,6 +56,7 @@ fn plan(arguments: &LabLevels) -> Result<Plan, Failure> {
         members: usize::from(arguments.members),
         block: arguments.block,
         window: arguments.window.into(),
+        give_up: Duration::from_nanos(arguments.give_up.0),
         topology: if is_plain { Topology::Loopback } else { Topology::Link },
         settings,
         seed: arguments.wire.seed,

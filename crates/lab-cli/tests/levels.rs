@@ -19,17 +19,25 @@ fn levels(arguments: &str) -> Output {
 /// The document; `None` where this process may not make namespaces, which counts the test as skipped.
 fn measured(test: &str, arguments: &str) -> Option<Value> {
     let output = levels(&format!("{arguments} --format json"));
-    let said = String::from_utf8_lossy(&output.stderr);
-    if said.contains("cannot make a PID namespace") {
-        let required = std::env::var("SOCKSCOPE_LIVE").is_ok_and(|wish| wish == "1");
-        assert!(!required, "{said}");
-        // Of a test that passes libtest shows what is written past its capture.
-        let _ = writeln!(std::io::stderr(), "SKIPPED: {test}: {}", said.trim_end());
+    if is_refused(test, &output) {
         return None;
     }
     assert!(output.status.success(), "{output:?}");
     Schema::read("levels").check(Path::new("lab levels"), &output.stdout);
     Some(serde_json::from_slice(&output.stdout).unwrap())
+}
+
+/// Whether this process may not make namespaces, which counts the test as skipped.
+fn is_refused(test: &str, output: &Output) -> bool {
+    let said = String::from_utf8_lossy(&output.stderr);
+    let is_refused = said.contains("cannot make a PID namespace");
+    if is_refused {
+        let required = std::env::var("SOCKSCOPE_LIVE").is_ok_and(|wish| wish == "1");
+        assert!(!required, "{said}");
+        // Of a test that passes libtest shows what is written past its capture.
+        let _ = writeln!(std::io::stderr(), "SKIPPED: {test}: {}", said.trim_end());
+    }
+    is_refused
 }
 
 fn number(document: &Value, row: usize, name: &str) -> u64 {
@@ -85,6 +93,29 @@ fn root_levels_lose_correct_or_repeat_the_same_dropped_packets() {
     assert_eq!((of(4, "delivered"), of(4, "lost"), of(4, "out_of_order")), (200, 0, 0), "vmtp");
     let counts = ["packets", "expected", "delivered"].map(|name| of(5, name));
     assert_eq!(counts, [200, 400, 360], "published: one packet for both receivers");
+}
+
+/// More messages than the window: the sender waits for room, and then for answers.
+#[test]
+fn root_a_level_without_answers_fails_and_a_datagram_does_not() {
+    let test = "root_a_level_without_answers_fails_and_a_datagram_does_not";
+    for messages in [4, 40] {
+        let arguments =
+            "--level datagram --level one-of-many --loss 100% --every 1us --give-up 100ms";
+        let output = levels(&format!("{arguments} --messages {messages}"));
+        if is_refused(test, &output) {
+            return;
+        }
+        let (said, table) = (output.stderr, String::from_utf8(output.stdout).unwrap());
+        let said = String::from_utf8(said).unwrap();
+        let expected = "lab levels: one-of-many: 0 messages delivered, and no more for 100ms\n";
+        assert!(said.ends_with(expected), "{said}");
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        let row = |name| table.lines().find(|line| line.starts_with(name)).unwrap();
+        assert!(row("one-of-many").contains("no figures: 0 messages delivered"), "{table}");
+        let lost = format!("{:>9} {messages:>6}", 0);
+        assert!(row("datagram").contains(&lost), "{table}");
+    }
 }
 
 #[test]

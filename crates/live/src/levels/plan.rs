@@ -28,6 +28,8 @@ pub struct Plan {
     pub block: (usize, usize),
     /// Messages for which an ordered level waits before it gives up a missing one, and messages without an answer.
     pub window: u64,
+    /// A level that waits for answers fails when it delivers nothing for so long.
+    pub give_up: Duration,
     /// `Loopback` or `Link`.
     pub topology: Topology,
     /// Of a link: to the receivers, and back.
@@ -48,6 +50,7 @@ impl Default for Plan {
             members: 3,
             block: (8, 2),
             window: 32,
+            give_up: Duration::from_secs(30),
             topology: Topology::Loopback,
             settings: [Settings::default(), Settings::default()],
             seed: 1,

@@ -33,14 +33,12 @@ const BLOCKS: usize = 4;
 const LOOK_NS: u64 = 20_000_000;
 /// Without a packet for so long, and two delays of the wire, no more messages arrive.
 const QUIET_NS: u64 = 100_000_000;
-/// A level that loses nothing is given up when so long after the last planned time messages are missing.
-const DEADLINE_NS: u64 = 30_000_000_000;
 
 /// Measures each level of the plan. `progress` gets the name of the level that begins.
 ///
 /// # Errors
 ///
-/// When the plan is out of range.
+/// When the plan is out of range, or the network cannot be made.
 pub fn measure(plan: Plan, progress: &dyn Fn(&str)) -> Result<Measured, String> {
     let redundancy = plan.check()?;
     make_tables(redundancy);
@@ -49,16 +47,14 @@ pub fn measure(plan: Plan, progress: &dyn Fn(&str)) -> Result<Measured, String> 
     if levels.len() > 1 && plan.levels.contains(&Level::Datagram) {
         levels.push((Level::Datagram, true));
     }
-    let run = |(level, is_control): (Level, bool)| {
+    let mut rows = Vec::new();
+    for (level, is_control) in levels {
         progress(level.name());
-        let outcome = with_hosts(&plan, |hosts| run_level(&plan, redundancy, level, hosts));
-        let outcome = match outcome {
-            Ok((figures, dropped)) => figures.map(|figures| Figures { dropped, ..figures }),
-            Err(error) => Err(io::Error::other(error)),
-        };
-        Row { level, is_control, outcome: outcome.map_err(|error| error.to_string()) }
-    };
-    let rows = levels.into_iter().map(run).collect();
+        let run = |hosts: &Hosts| run_level(&plan, redundancy, level, hosts);
+        let (figures, dropped) = with_hosts(&plan, run).map_err(|error| error.to_string())?;
+        let outcome = figures.map(|figures| Figures { dropped, ..figures });
+        rows.push(Row { level, is_control, outcome: outcome.map_err(|error| error.to_string()) });
+    }
     let rule = Rule { drops: false, ..Rule::default() };
     Ok(Measured { plan, rows, conditions: Conditions::of(watch.end(), rule, Vec::new()) })
 }
@@ -198,37 +194,64 @@ fn run_level(
     Ok(figures)
 }
 
+/// The last event by which a level still delivers.
+struct Progress {
+    deliveries: u64,
+    at_ns: u64,
+}
+
+impl Progress {
+    /// Fails when there was none for too long: a level that repeats messages would do so without an end.
+    fn check(&mut self, shared: &Shared<'_>, now_ns: u64) -> io::Result<()> {
+        let deliveries = shared.deliveries.load(Ordering::Acquire);
+        let give_up = shared.plan.give_up;
+        if deliveries != self.deliveries {
+            *self = Self { deliveries, at_ns: now_ns };
+        } else if now_ns.saturating_sub(self.at_ns) >= give_up.as_nanos() as u64 {
+            let what = format!("{deliveries} messages delivered, and no more for {give_up:?}");
+            return Err(io::Error::new(io::ErrorKind::TimedOut, what));
+        }
+        Ok(())
+    }
+}
+
 /// Sends all messages at their planned times; the CPU time of this thread.
 fn send(mut ends: Transmission, shared: &Shared<'_>, began_ns: u64) -> io::Result<Duration> {
     let Plan { messages, message_bytes, every, .. } = *shared.plan;
     let every_ns = every.as_nanos() as u64;
     let worked = cpu_time();
+    let mut progress = Progress { deliveries: 0, at_ns: began_ns };
     let mut message = vec![0; message_bytes];
     for number in 0..messages {
         let planned_ns = began_ns + number * every_ns;
         loop {
             let now_ns = now_ns();
             let due_ns = ends.attend(now_ns)?;
-            if now_ns >= planned_ns && ends.has_room() {
+            let has_room = ends.has_room();
+            if now_ns >= planned_ns && has_room {
                 break;
             }
-            let planned_ns = if ends.has_room() { planned_ns } else { now_ns + LOOK_NS };
-            wait(ends.descriptor(), now_ns, due_ns.unwrap_or(planned_ns).min(planned_ns))?;
+            let look_ns = if has_room { planned_ns } else { now_ns + LOOK_NS };
+            if !has_room {
+                progress.check(shared, now_ns)?;
+            }
+            wait(ends.descriptor(), now_ns, due_ns.unwrap_or(look_ns).min(look_ns))?;
         }
         write(&mut message, Stamp { number, planned_ns });
-        ends.send(now_ns(), &message)?;
+        progress.at_ns = now_ns();
+        ends.send(progress.at_ns, &message)?;
     }
     ends.finish()?;
-    let deadline_ns = began_ns + messages * every_ns + DEADLINE_NS;
     loop {
         let now_ns = now_ns();
         let due_ns = ends.attend(now_ns)?;
         // A link of VMTP does not know when its last message is delivered.
         let is_delivered =
             shared.level != Level::Vmtp || shared.deliveries.load(Ordering::Acquire) >= messages;
-        if (ends.is_done() && is_delivered) || now_ns >= deadline_ns {
+        if ends.is_done() && is_delivered {
             return Ok(cpu_time() - worked);
         }
+        progress.check(shared, now_ns)?;
         wait(ends.descriptor(), now_ns, due_ns.unwrap_or(u64::MAX).min(now_ns + LOOK_NS))?;
     }
 }
