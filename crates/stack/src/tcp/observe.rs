@@ -5,7 +5,7 @@
 
 use sockscope_record::{
     self as record, FlowId, Point, Record, Retransmission, RetransmitClass, SendWindow,
-    StateChange, tcp_flags,
+    StateChange, WindowScale, tcp_flags,
 };
 
 use super::output::View;
@@ -48,11 +48,33 @@ impl Stack {
         let old = std::mem::replace(&mut tcb.state, state);
         if state == State::Established && old != state {
             self.observe_buffers(id, [false; 2], meter);
+            self.observe_scaling(id, meter);
         }
         let Some(flow) = self.sockets[id].log.filter(|_| old != state) else { return };
         let change = StateChange { old: old.number(), new: state.number() };
         let changed = Record { flow, ..Record::default() };
         meter.effect(Effect::Observed(changed.with_state_change(change)));
+    }
+}
+
+impl Stack {
+    /// The ends that do not scale their windows, if one of them knows the option.
+    fn observe_scaling(&self, id: SocketId, meter: &mut Meter) {
+        let socket = &self.sockets[id];
+        let (Some(own), Some(tcb)) = (socket.log, &socket.tcb) else { return };
+        let peers = own.reverse();
+        let scales = self.personality.tcp.options.window_scaling;
+        let unscaled = match (scales, tcb.snd.shift_announced) {
+            (true, Some(shift)) => [(own, tcb.rcv.shift), (peers, shift)]
+                .map(|(flow, shift)| (shift == 0).then_some((flow, WindowScale::Unshifted))),
+            (true, None) => [Some((peers, WindowScale::NotReceived)), None],
+            (false, Some(_)) => [Some((own, WindowScale::NotOffered)), None],
+            (false, None) => [None; 2],
+        };
+        for (flow, scale) in unscaled.into_iter().flatten() {
+            let record = Record { flow, ..Record::default() };
+            meter.effect(Effect::Observed(record.with_window_scale(scale)));
+        }
     }
 }
 

@@ -48,6 +48,7 @@ impl Stack {
         let scales = self.personality.tcp.options.window_scaling;
         let shift = shift_for(self.sockets[id].rcv.hiwat());
         let tcb = self.tcb_mut(id);
+        tcb.snd.shift_announced = of_peer;
         let Some(of_peer) = of_peer.filter(|_| scales) else {
             tcb.rcv.shift_announced = None;
             return;

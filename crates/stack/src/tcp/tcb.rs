@@ -120,6 +120,8 @@ pub(super) struct SendSpace {
     pub(super) window_max: u32,
     /// Bits that the peer's headers leave out of its windows; 0 until both ends have agreed on it.
     pub(super) shift: u8,
+    /// The shift that the peer's SYN announced, whether or not this end knows the option.
+    pub(super) shift_announced: Option<u8>,
 }
 
 impl SendSpace {

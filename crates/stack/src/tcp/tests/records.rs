@@ -151,3 +151,34 @@ fn nothing_is_said_of_a_connection_that_is_not_logged() {
     }
     assert!(script.pair.records.is_empty());
 }
+
+/// The ends that do not scale their windows, as `host flow reason`.
+fn unscaled(knows: [bool; 2], buffers: u32) -> Vec<String> {
+    let mut script = Script::pair("reno+window_scaling");
+    for (host, knows) in script.pair.hosts.iter_mut().zip(knows) {
+        host.stack.personality.tcp.options.window_scaling = knows;
+    }
+    script.begin("c socket");
+    script.begin(&format!("c buffers {buffers}"));
+    script.set(0, SetOption::Log(FlowId(2)));
+    script.begin("s listen");
+    script.listen_with(1, buffers);
+    script.begin("c connect");
+    let records = script.pair.records.iter();
+    let of_scale = records
+        .filter_map(|(host, record)| Some((host, record.flow, record.window_scale()?)))
+        .map(|(host, flow, scale)| format!("{} {flow} {scale:?}", ["c", "s"][*host]));
+    of_scale.collect()
+}
+
+/// As the live recorder has it, but that a host which does not know the option notes it only where the peer does.
+#[test]
+fn an_end_without_scaled_windows_is_noted_where_one_end_knows_the_option() {
+    assert_eq!(unscaled([true; 2], 262_144), [""; 0]);
+    assert_eq!(unscaled([false; 2], 262_144), [""; 0], "the systems of the time have no option");
+    let both = unscaled([true; 2], 4096);
+    let expected = ["c 2 Unshifted", "c 3 Unshifted", "s 3 Unshifted", "s 2 Unshifted"];
+    assert_eq!(both, expected);
+    assert_eq!(unscaled([true, false], 262_144), ["c 3 NotReceived", "s 3 NotOffered"]);
+    assert_eq!(unscaled([false, true], 262_144), ["s 2 NotReceived"]);
+}
