@@ -65,6 +65,7 @@ pub(super) fn check(parameters: &Parameters) -> Result<(), String> {
 fn counts(parameters: &Parameters) -> Vec<Bound> {
     vec![
         ("connections", Some(parameters.connections.into()), 1, 1000),
+        ("urgent_every", parameters.urgent_every, 1, 1_000_000),
         ("load", Some(parameters.load.into()), 0, 100),
         ("depth", Some(parameters.depth.into()), 1, 1000),
         ("gateway_kbit_per_s", parameters.gateway_kbit_per_s, 1, 10_000_000),

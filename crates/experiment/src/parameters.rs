@@ -106,6 +106,8 @@ pub struct Parameters {
     pub read_pause_ms: u64,
     /// What the writer does between its last write and its close, in milliseconds.
     pub close_after_ms: u64,
+    /// Of so many writes the last one ends with an urgent octet.
+    pub urgent_every: Option<u64>,
     /// Whether the sender sets `TCP_NODELAY`.
     pub nodelay: bool,
     /// When a write that does not fit waits.

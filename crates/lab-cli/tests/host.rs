@@ -192,6 +192,47 @@ fn root_this_kernel_agrees_on_the_options_of_the_name_and_no_others() {
     }
 }
 
+const URGENT: [&str; 5] = ["4.2bsd", "4.3bsd", "tahoe", "reno+timestamps", "sunos-4.1"];
+
+#[test]
+fn root_an_urgent_octet_goes_to_the_host_and_back() {
+    if !may_make("root_an_urgent_octet_goes_to_the_host_and_back") {
+        return;
+    }
+    // 0x8905 is SIOCATMARK. The host's echo of an urgent octet is urgent too.
+    let program = "import fcntl, select, signal, socket, sys\n\
+        peer = socket.create_connection(('198.18.0.2', 7), 20)\n\
+        peer.settimeout(None)\n\
+        signal.alarm(20)\n\
+        at_mark = lambda: int.from_bytes(fcntl.ioctl(peer, 0x8905, bytes(4)), sys.byteorder)\n\
+        def exchange(before, octet):\n\
+        \x20   peer.sendall(before)\n\
+        \x20   came = peer.recv(99)\n\
+        \x20   peer.send(octet, socket.MSG_OOB)\n\
+        \x20   select.select([], [], [peer], 20)\n\
+        \x20   return came, at_mark(), peer.recv(1, socket.MSG_OOB)\n\
+        first = exchange(b'abc', b'x')\n\
+        second = exchange(b'defg', b'y')\n\
+        peer = socket.create_connection(('198.18.0.2', 7), 20)\n\
+        peer.setsockopt(socket.SOL_SOCKET, socket.SO_OOBINLINE, 1)\n\
+        peer.send(b'z', socket.MSG_OOB)\n\
+        inline = peer.recv(99)\n\
+        print('urgent', first, second, inline)";
+    let started = URGENT.map(|name| {
+        let arguments =
+            ["--personality", name, "--serve", "echo:7", "--", "python3", "-c", program];
+        let mut command = host(&arguments);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    });
+    for (name, child) in URGENT.into_iter().zip(started) {
+        let output = child.wait_with_output().unwrap();
+        let said = text(&output.stdout);
+        let found = said.lines().find(|line| line.starts_with("urgent")).unwrap_or_default();
+        let expected = "urgent (b'abc', 1, b'x') (b'defg', 1, b'y') b'z'";
+        assert_eq!(found, expected, "{name}: {said}{}", text(&output.stderr));
+    }
+}
+
 /// In the form of /proc/net/snmp: a line of names, and a line of their values.
 fn counter(said: &str, name: &str) -> Option<i64> {
     let (table, name) = name.split_once(' ')?;

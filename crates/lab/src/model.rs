@@ -43,7 +43,7 @@ pub fn run(experiment: &Experiment, case: &Case, repetition: u32) -> Result<Meas
     let (ended, watch) = simulate(experiment, case, repetition, watch)?;
     let mut measured = ended.measured.clone();
     if let Some(all) = &watch.all {
-        measured.measures = Observed::new(&ended, all).measures();
+        measured.measures.extend(Observed::new(&ended, all).measures());
     }
     measured.measures.extend(ended.gateway.iter().cloned());
     if is_about_probes(experiment) {

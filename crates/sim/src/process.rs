@@ -159,7 +159,8 @@ impl Process {
                 step => StepResult::from(step),
             },
             Call::ReadProbes(records) => read_probes(*records, meter),
-            Call::Simple(Action::Select(id)) => select(*id, stack, meter),
+            Call::Simple(Action::Select(id)) => select(*id, false, stack, meter),
+            Call::Simple(Action::SelectUrgent(id)) => select(*id, true, stack, meter),
             Call::Simple(action) => {
                 let answer = simple(action, stack, meter);
                 if let (Action::Socket(_), Answer::Socket(id)) = (&*action, answer) {
@@ -187,14 +188,18 @@ fn mask(is_copying: bool) -> Mask {
     if is_copying { Mask::None } else { Mask::Soft }
 }
 
-/// `select` on one socket. Each check is charged: on the call and on each wake-up.
-fn select(id: SocketId, stack: &mut Stack, meter: &mut Meter) -> StepResult {
+/// `select` on one socket, for an urgent octet as well if `wants_urgent`. Each check is charged: on the call and on
+/// each wake-up.
+fn select(id: SocketId, wants_urgent: bool, stack: &mut Stack, meter: &mut Meter) -> StepResult {
     meter.call(Routine::Syscall, Work::NONE);
     let Some(socket) = stack.sockets.find_mut(id) else {
         return StepResult::Done(Answer::Failed(SocketError::BadSocket));
     };
     let is_over = socket.state.cannot_receive_more || socket.error.is_some();
-    if socket.rcv.cc() > 0 || is_over {
+    let has_octet = wants_urgent && socket.urgent.has_octet();
+    if has_octet && (socket.urgent.is_at_mark() || socket.rcv.cc() == 0) {
+        StepResult::Done(Answer::Done(2))
+    } else if socket.rcv.cc() > 0 || is_over {
         StepResult::Done(Answer::Done(1))
     } else {
         socket.rcv.is_waited_for = true;
@@ -218,6 +223,12 @@ fn simple(action: &Action, stack: &mut Stack, meter: &mut Meter) -> Answer {
         Action::Socket(protocol) => {
             return match stack.socket(*protocol, meter) {
                 Ok(id) => Answer::Socket(id),
+                Err(error) => Answer::Failed(error),
+            };
+        }
+        Action::ReadUrgent(id) => {
+            return match stack.receive_urgent(*id, meter) {
+                Ok(octet) => Answer::Done(octet.into()),
                 Err(error) => Answer::Failed(error),
             };
         }

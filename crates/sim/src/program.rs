@@ -36,6 +36,13 @@ pub enum Action {
     Write(SocketId, Data),
     /// `read` of at most so many bytes: answers [`Answer::Done`] with the bytes had, 0 at the end.
     Read(SocketId, usize),
+    /// `send` with `MSG_OOB`: as [`Action::Write`], and the last byte is urgent.
+    WriteUrgent(SocketId, Data),
+    /// `recv` with `MSG_OOB`: answers [`Answer::Done`] with the urgent octet.
+    ReadUrgent(SocketId),
+    /// `select` for exceptions too: as [`Action::Select`], and answers [`Answer::Done`] with 2 when an urgent octet can
+    /// be read, once no data are left before it.
+    SelectUrgent(SocketId),
     /// `select`: waits until the socket has data to read, its end, or an error.
     Select(SocketId),
     /// `sendto`
@@ -200,6 +207,30 @@ impl ProgramContext<'_> {
     /// Notes a measurement.
     pub fn note(&mut self, name: &'static str, value: u64) {
         self.notes.push(Note { at_ns: self.now_ns, process: self.process, name, value });
+    }
+
+    /// As [`check_payload`](Self::check_payload), where octets kept apart may be missing: `last_apart` is the last
+    /// position of one that is not behind its argument. Returns the position behind the bytes, or `None`.
+    pub fn check_payload_without(
+        &mut self,
+        offset: u64,
+        last_apart: impl Fn(u64) -> Option<u64>,
+    ) -> Option<u64> {
+        let (mut from, mut at) = (offset, 0);
+        loop {
+            let rest = &self.data[at..];
+            let Some(difference) = self.payload.first_difference(from, rest) else {
+                return Some(from + rest.len() as u64);
+            };
+            let Some(apart) = last_apart(difference).filter(|apart| *apart >= from) else {
+                let damage =
+                    Damage { at_ns: self.now_ns, process: self.process, offset: difference };
+                self.damage.push(damage);
+                return None;
+            };
+            at += (apart - from) as usize;
+            from = apart + 1;
+        }
     }
 
     /// Compares the bytes read with the payload from `offset` on; a difference fails the run.

@@ -13,7 +13,7 @@ use sockscope_stack::Routine;
 use super::kernel;
 use crate::workload::{
     DatagramWriter, ECHO, EchoClient, EchoServer, EchoTask, Phased, Portmapper, ReadTask,
-    SharedLog, StreamReader, StreamWriter, Traced, WriteTask,
+    SharedLog, StreamReader, StreamWriter, Traced, UrgentWrites, WriteTask,
 };
 
 /// The hosts, in the block for documentation (RFC 5737).
@@ -206,9 +206,16 @@ fn write_task(parameters: &Parameters, port: u16, total: u64, chunk: usize) -> W
         chunk,
         before_ns: parameters.write_after_us * 1000,
         pause_ns: parameters.write_pause_ms * 1_000_000,
+        urgent: urgent_writes(parameters),
         after_ns: parameters.close_after_ms * 1_000_000,
         setup: setup(parameters),
     }
+}
+
+/// The writes of `discard` that end with an urgent octet.
+fn urgent_writes(parameters: &Parameters) -> Option<UrgentWrites> {
+    let (chunk, total) = (parameters.write_bytes?, parameters.total_bytes?);
+    Some(UrgentWrites { every: parameters.urgent_every?, chunk, total })
 }
 
 fn reader(parameters: &Parameters, port: u16, chunk: usize, log: &SharedLog) -> Started {
@@ -221,6 +228,7 @@ fn reader(parameters: &Parameters, port: u16, chunk: usize, log: &SharedLog) -> 
         chunk,
         before_ns: parameters.read_after_us * 1000,
         pause_ns: parameters.read_pause_ms * 1_000_000,
+        urgent: urgent_writes(parameters),
         after_ns: parameters.reader_close_us * 1000,
         setup,
     };

@@ -265,6 +265,18 @@ pub(super) fn is_unread(workload: Workload, parameters: &Parameters) -> bool {
     workload == Workload::Send && parameters.protocol == Protocol::Udp
 }
 
+/// Urgent octets that the reader had by themselves, and those that the next one replaced.
+fn urgent_measures(log: &Log, parameters: &Parameters) -> Vec<Measure> {
+    if parameters.urgent_every.is_none() {
+        return Vec::new();
+    }
+    let total = parameters.total_bytes.unwrap_or(0) * u64::from(parameters.connections);
+    let replaced = total.saturating_sub(log.bytes);
+    [("urgent_octets_read", log.urgent), ("urgent_octets_replaced", replaced)]
+        .map(|(name, value)| Measure::new(name, value as f64))
+        .to_vec()
+}
+
 /// The results of the log and the meter of the first host.
 fn measured(log: &Log, meter: &Meter, workload: Workload, parameters: &Parameters) -> Measurement {
     let routines = Routine::ALL.iter();
@@ -281,6 +293,7 @@ fn measured(log: &Log, meter: &Meter, workload: Workload, parameters: &Parameter
         transfer_ns: log.first_write_ns.map_or(0, |first_ns| end_ns.saturating_sub(first_ns)),
         system_calls: log.system_calls.clone(),
         phases: log.phases.clone(),
+        measures: urgent_measures(log, parameters),
         ..Measurement::default()
     }
 }

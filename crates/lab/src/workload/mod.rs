@@ -21,7 +21,9 @@ pub(crate) use phased::Phased;
 pub(crate) use player::{PlayTask, PlayedSide, Player};
 pub(crate) use portmapper::Portmapper;
 pub(crate) use rpc_echo::{ECHO, EchoClient, EchoServer, EchoTask};
-pub(crate) use stream::{DatagramWriter, ReadTask, StreamReader, StreamWriter, WriteTask};
+pub(crate) use stream::{
+    DatagramWriter, ReadTask, StreamReader, StreamWriter, UrgentWrites, WriteTask,
+};
 pub(crate) use traced::Traced;
 
 /// The observations of the programs of one run.
@@ -35,6 +37,8 @@ pub(crate) struct Log {
     pub last_write_ns: u64,
     /// When the last octet was read.
     pub last_read_ns: u64,
+    /// Urgent octets that the receiving program got by themselves.
+    pub urgent: u64,
     /// Octets that the receiving program got.
     pub bytes: u64,
     /// System calls of the first program.

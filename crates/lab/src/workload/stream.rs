@@ -21,11 +21,48 @@ pub(crate) struct WriteTask {
     pub before_ns: u64,
     /// Sleep between two writes.
     pub pause_ns: u64,
+    /// The writes that end with an urgent octet.
+    pub urgent: Option<UrgentWrites>,
     /// Time in user mode between the last write and the close.
     pub after_ns: u64,
     /// The socket.
     pub setup: Setup,
 }
+
+/// Of `every` writes of `chunk` octets, of `total` in all, the last one ends with an urgent octet.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct UrgentWrites {
+    pub every: u64,
+    pub chunk: u64,
+    pub total: u64,
+}
+
+impl UrgentWrites {
+    /// Octets from `written` on that the next call writes, and whether they are urgent.
+    fn next(&self, written: u64) -> (u64, bool) {
+        let write = written / self.chunk;
+        let end = ((write + 1) * self.chunk).min(self.total);
+        let is_urgent = (write + 1).is_multiple_of(self.every);
+        match end - written {
+            1 if is_urgent => (1, true),
+            rest if is_urgent => (rest - 1, false),
+            rest => (rest, false),
+        }
+    }
+
+    /// Position of the last urgent octet that is not behind `position`.
+    fn last(&self, position: u64) -> Option<u64> {
+        let group = self.every * self.chunk;
+        // The last write may be short.
+        let writes = self.total.div_ceil(self.chunk);
+        let short = writes.is_multiple_of(self.every).then_some(self.total - 1);
+        let whole = ((position + 1) / group * group).checked_sub(1);
+        short.filter(|last| *last <= position).or(whole)
+    }
+}
+
+/// The wait before urgent data are written again that the buffer had no room for.
+const FULL_PAUSE_NS: u64 = 10_000_000;
 
 enum Writing {
     Opening,
@@ -60,6 +97,11 @@ impl StreamWriter {
     }
 
     fn step(&mut self, context: &ProgramContext<'_>) -> Result<Action, String> {
+        if context.answer == Answer::Failed(SocketError::NoBuffers) && self.task.urgent.is_some() {
+            // 4.2BSD fills the buffer beyond its limit, and then refuses urgent data.
+            self.state = Writing::Pausing;
+            return Ok(Action::Sleep(FULL_PAUSE_NS));
+        }
         if let Answer::Failed(error) = context.answer {
             return Err(format!("writer after {}: {error}", counted(self.written, "octet")));
         }
@@ -106,10 +148,17 @@ impl StreamWriter {
     }
 
     fn write(&mut self, now_ns: u64) -> Action {
-        let len = (self.task.total - self.written).min(self.task.chunk as u64) as usize;
+        let rest = (self.task.total - self.written).min(self.task.chunk as u64);
+        let next = self.task.urgent.map(|urgent| urgent.next(self.written));
+        let (len, is_urgent) = next.unwrap_or((rest, false));
+        let data = Data::Payload { offset: self.written, len: len as usize };
         self.call_started_ns = Some(now_ns);
         self.log.borrow_mut().first_write_ns.get_or_insert(now_ns);
-        Action::Write(self.socket, Data::Payload { offset: self.written, len })
+        if is_urgent {
+            Action::WriteUrgent(self.socket, data)
+        } else {
+            Action::Write(self.socket, data)
+        }
     }
 }
 
@@ -134,6 +183,8 @@ pub(crate) struct ReadTask {
     pub before_ns: u64,
     /// Sleep between two reads.
     pub pause_ns: u64,
+    /// The writes that end with an urgent octet.
+    pub urgent: Option<UrgentWrites>,
     /// Time in user mode between the end of the stream and the close.
     pub after_ns: u64,
     /// The socket.
@@ -144,6 +195,9 @@ enum Reading {
     Opening,
     Accepting,
     Waiting,
+    /// It waits for data or an urgent octet.
+    Selecting,
+    Urgent,
     Taking,
     Pausing,
     Ending,
@@ -167,6 +221,11 @@ impl StreamReader {
     }
 
     fn step(&mut self, context: &mut ProgramContext<'_>) -> Result<Action, String> {
+        let is_replaced = context.answer == Answer::Failed(SocketError::WouldBlock);
+        if is_replaced && matches!(self.state, Reading::Urgent) {
+            // Later urgent data were announced before the octet was read.
+            return Ok(self.read());
+        }
         if let Answer::Failed(error) = context.answer {
             return Err(format!("reader after {}: {error}", counted(self.read, "octet")));
         }
@@ -183,9 +242,22 @@ impl StreamReader {
                 self.state = Reading::Waiting;
                 Ok(Action::Compute(self.task.before_ns))
             }
-            Reading::Waiting | Reading::Pausing => {
+            Reading::Waiting | Reading::Pausing => Ok(self.read()),
+            Reading::Selecting if context.answer == Answer::Done(2) => {
+                self.state = Reading::Urgent;
+                Ok(Action::ReadUrgent(self.socket))
+            }
+            Reading::Selecting => {
                 self.state = Reading::Taking;
                 Ok(Action::Read(self.socket, self.task.chunk))
+            }
+            Reading::Urgent => {
+                let mut log = self.log.borrow_mut();
+                log.urgent += 1;
+                log.bytes += 1;
+                log.last_read_ns = context.now_ns;
+                drop(log);
+                Ok(self.read())
             }
             Reading::Taking => self.take(context),
             Reading::Ending => {
@@ -196,16 +268,30 @@ impl StreamReader {
         }
     }
 
+    /// The next read, behind a look for an urgent octet where there are some.
+    fn read(&mut self) -> Action {
+        if self.task.urgent.is_some() {
+            self.state = Reading::Selecting;
+            return Action::SelectUrgent(self.socket);
+        }
+        self.state = Reading::Taking;
+        Action::Read(self.socket, self.task.chunk)
+    }
+
     fn take(&mut self, context: &mut ProgramContext<'_>) -> Result<Action, String> {
         let len = moved(context.answer)?;
         if len == 0 {
             self.state = Reading::Ending;
             return Ok(Action::Compute(self.task.after_ns));
         }
-        if !context.check_payload(self.read) {
-            return Err(format!("damaged data after {}", counted(self.read, "octet")));
-        }
-        self.read += len as u64;
+        let end = match self.task.urgent {
+            Some(urgent) => {
+                context.check_payload_without(self.read, |position| urgent.last(position))
+            }
+            None => context.check_payload(self.read).then_some(self.read + len as u64),
+        };
+        let damaged = || format!("damaged data after {}", counted(self.read, "octet"));
+        self.read = end.ok_or_else(damaged)?;
         let mut log = self.log.borrow_mut();
         log.bytes += len as u64;
         log.last_read_ns = context.now_ns;
@@ -213,7 +299,8 @@ impl StreamReader {
             self.state = Reading::Pausing;
             return Ok(Action::Sleep(self.task.pause_ns));
         }
-        Ok(Action::Read(self.socket, self.task.chunk))
+        drop(log);
+        Ok(self.read())
     }
 }
 

@@ -246,6 +246,11 @@ impl Host {
                 let call = SendCall::write(id, data.len());
                 self.processes[index].call = Some(Call::Send(call, data));
             }
+            Action::WriteUrgent(id, data) => {
+                make_payload(&data, shared);
+                let call = SendCall::urgent(id, data.len());
+                self.processes[index].call = Some(Call::Send(call, data));
+            }
             Action::SendTo(id, to, data) => {
                 make_payload(&data, shared);
                 self.log_datagrams(now_ns, index, (id, to), shared);

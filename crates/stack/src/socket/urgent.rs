@@ -90,8 +90,13 @@ impl Urgent {
         is_there
     }
 
+    /// Whether the octet has arrived and was not read.
+    pub fn has_octet(&self) -> bool {
+        self.octet.is_some()
+    }
+
     /// Whether everything before the mark is read, and nothing behind it.
-    pub(crate) fn is_at_mark(&self) -> bool {
+    pub fn is_at_mark(&self) -> bool {
         self.is_at_mark
     }
 

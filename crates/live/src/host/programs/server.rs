@@ -14,7 +14,7 @@ const PAGE_BYTES_MAX: usize = 10_000_000;
 /// Bytes that a server writes in one call, so that no copy of a page lies in its memory.
 const WRITE_BYTES: usize = 8_192;
 
-/// Sends each byte back that it receives, until the client ends.
+/// Sends each byte back that it receives, until the client ends; an urgent octet as an urgent one.
 pub(crate) struct EchoServer {
     acceptor: Acceptor,
     state: Echo,
@@ -23,7 +23,10 @@ pub(crate) struct EchoServer {
 #[derive(Clone, Copy)]
 enum Echo {
     Accepting,
+    /// It waits for data or an urgent octet.
+    Waiting(SocketId),
     Reading(SocketId),
+    Taking(SocketId),
     Writing(SocketId),
 }
 
@@ -32,14 +35,13 @@ impl EchoServer {
         Self { acceptor: Acceptor::new(port, listener), state: Echo::Accepting }
     }
 
-    fn read(&mut self, id: SocketId) -> Action {
-        self.state = Echo::Reading(id);
-        Action::Read(id, READ_BYTES)
+    fn goes_on(&mut self, state: Echo, action: Action) -> Action {
+        self.state = state;
+        action
     }
 
-    fn close(&mut self, id: SocketId) -> Action {
-        self.state = Echo::Accepting;
-        Action::Close(id)
+    fn wait(&mut self, id: SocketId) -> Action {
+        self.goes_on(Echo::Waiting(id), Action::SelectUrgent(id))
     }
 }
 
@@ -52,14 +54,26 @@ impl Program for EchoServer {
         match (self.state, context.answer) {
             (Echo::Accepting, answer) => match self.acceptor.go_on(answer) {
                 Accepted::Not(action) => action,
-                Accepted::Connection(id) => self.read(id),
+                Accepted::Connection(id) => self.wait(id),
             },
-            (Echo::Reading(id), Answer::Done(bytes)) if bytes > 0 => {
-                self.state = Echo::Writing(id);
-                Action::Write(id, Data::Bytes(context.data().to_vec()))
+            (Echo::Waiting(id), Answer::Done(2)) => {
+                self.goes_on(Echo::Taking(id), Action::ReadUrgent(id))
             }
-            (Echo::Writing(id), Answer::Done(_)) => self.read(id),
-            (Echo::Reading(id) | Echo::Writing(id), _) => self.close(id),
+            (Echo::Waiting(id), Answer::Done(_)) => {
+                self.goes_on(Echo::Reading(id), Action::Read(id, READ_BYTES))
+            }
+            (Echo::Reading(id), Answer::Done(bytes)) if bytes > 0 => {
+                let data = Data::Bytes(context.data().to_vec());
+                self.goes_on(Echo::Writing(id), Action::Write(id, data))
+            }
+            (Echo::Taking(id), Answer::Done(octet)) => {
+                let data = Data::Bytes(vec![octet as u8]);
+                self.goes_on(Echo::Writing(id), Action::WriteUrgent(id, data))
+            }
+            (Echo::Writing(id), Answer::Done(_)) => self.wait(id),
+            (Echo::Waiting(id) | Echo::Reading(id) | Echo::Taking(id) | Echo::Writing(id), _) => {
+                self.goes_on(Echo::Accepting, Action::Close(id))
+            }
         }
     }
 }
