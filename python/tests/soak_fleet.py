@@ -19,8 +19,12 @@ from test_fleet import content, findings, slowly
 SIZES = (10, 50, 200)
 ROUNDS = 40
 """Healthy connections of each program that a host opens."""
-FLAT = 1.5
-"""The CPU time of a connection of the largest fleet, next to that of the smallest one, at most."""
+FLAT = 1.25
+"""The CPU time of a record of a connection of the largest fleet, next to that of the smallest one, at most.
+
+Each host opens as many connections in all fleets. Three hosts of each fleet are not whole: of ten hosts that is a third,
+and more connections have one half alone, with half the records. So the time of a connection is for as many records.
+"""
 TARGET = 3_000_000
 """Records a second of CPU time, of the fleet with the largest segments."""
 FEW = (10, 300)
@@ -69,7 +73,10 @@ def main():
     try:
         costs = {}
         rates = {}
-        print("hosts | rounds | connections |    records | planted findings | us a connection | records a second, of CPU time")
+        print(
+            "hosts | rounds | connections |    records | planted findings | us a connection | records of one "
+            "| records a second, of CPU time"
+        )
         for hosts, rounds in [*((hosts, ROUNDS) for hosts in SIZES), FEW]:
             spool, out = folder / f"spool-{hosts}-{rounds}", folder / f"alone-{hosts}-{rounds}"
             truth = lab.fleet(spool, hosts=hosts, rounds=rounds)
@@ -82,7 +89,8 @@ def main():
             rates[hosts, rounds] = written.records / elapsed
             print(
                 f"{hosts:5} | {rounds:6} | {written.connections:11,} | {written.records:10,} | {planted:16,} | "
-                f"{1e6 * costs[hosts, rounds]:15,.0f} | {rates[hosts, rounds]:16,.0f}",
+                f"{1e6 * costs[hosts, rounds]:15,.0f} | {written.records / written.connections:14,.0f} "
+                f"| {rates[hosts, rounds]:16,.0f}",
                 flush=True,
             )
         largest = f"{SIZES[-1]}-{ROUNDS}"
@@ -97,8 +105,12 @@ def main():
         if rates[FEW] < TARGET:
             print(f"below the target of {TARGET:,} records a second")
         ratio = costs[SIZES[-1], ROUNDS] / costs[SIZES[0], ROUNDS]
-        print(f"a connection of {SIZES[-1]} hosts costs {ratio:.2f} times one of {SIZES[0]}")
-        assert ratio < FLAT, f"expected less than {FLAT}"
+        of_record = rates[SIZES[0], ROUNDS] / rates[SIZES[-1], ROUNDS]
+        print(
+            f"a connection of {SIZES[-1]} hosts costs {ratio:.2f} times one of {SIZES[0]}, "
+            f"for as many records {of_record:.2f} times"
+        )
+        assert of_record < FLAT, f"expected less than {FLAT}"
     finally:
         shutil.rmtree(folder)
     return 0
