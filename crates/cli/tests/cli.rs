@@ -249,7 +249,7 @@ fn all_figures_are_files_in_a_folder() {
     let names = fs::read_dir(&figures).expect("it was made").flatten();
     let names = names.map(|file| file.file_name().into_string().expect("a name"));
     let names: Vec<String> = names.collect();
-    assert_eq!(names.len(), 10, "{names:?}");
+    assert_eq!(names.len(), 11, "{names:?}");
     for name in names {
         let figure = name.strip_suffix(".svg").expect("SVG");
         let alone = run(["plot", path(&bundle), "--figure", figure]).stdout;

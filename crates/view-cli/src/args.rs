@@ -59,7 +59,7 @@ pub struct Plot {
     /// Folder of the trace bundle; without it, that of the last trace that was recorded
     pub dir: Option<PathBuf>,
     /// Which picture: requests (of all connections), packet-trace, queue-length, queue-delay, protocol-delay,
-    /// acks, time-sequence, sequence, layers, ledger, or all of them in the folder of -o
+    /// acks, time-sequence, sequence, layers, ledger, clocks (of several hosts), or all of them in the folder of -o
     #[arg(long, value_name = "NAME")]
     pub figure: String,
     /// The flow to draw; without it, the one of those to show that carried most bytes

@@ -15,27 +15,25 @@ use sockscope_program::loaded::{analyze_keeping, analyze_part, chosen};
 use sockscope_program::output::write_to;
 use sockscope_program::suggest::did_you_mean;
 use sockscope_record::FlowId;
-use sockscope_report::plot::{Figure, Picture, PlotOptions, draw, draw_requests};
+use sockscope_report::plot::{
+    Figure, HostBand, Picture, PlotOptions, draw, draw_clocks, draw_requests,
+};
 use sockscope_report::{Filter, check_flow};
+use sockscope_trace::Bundle;
 
 use crate::args;
 
 /// The word that asks for every picture.
 const ALL: &str = "all";
+/// The word that asks for how well the clocks of several hosts are known.
+const CLOCKS: &str = "clocks";
 
 /// `sockscope plot`.
 pub fn plot(arguments: &args::Plot) -> Result<(), Failure> {
     if arguments.figure == ALL {
         return plot_all(arguments);
     }
-    let picture = Picture::from_str(&arguments.figure).map_err(|error| {
-        let names = Picture::all().map(Picture::name).chain([ALL]);
-        Failure::new(format!("{error}{}", did_you_mean(&arguments.figure, names)))
-    })?;
-    let svg = match picture {
-        Picture::Requests => Requests::read(arguments)?.draw(arguments)?,
-        Picture::Flow(figure) => OneFlow::read(arguments)?.draw(figure, arguments)?,
-    };
+    let svg = if arguments.figure == CLOCKS { clocks(arguments)? } else { picture(arguments)? };
     if is_of_pixels(&arguments.output) {
         let mut output = OsString::from("--output=");
         output.push(&arguments.output);
@@ -43,6 +41,38 @@ pub fn plot(arguments: &args::Plot) -> Result<(), Failure> {
         return Err(hand_over_text("plot -o NAME.png", words, &svg));
     }
     write_to(&arguments.output, |out| out.write_all(svg.as_bytes()))
+}
+
+fn picture(arguments: &args::Plot) -> Result<String, Failure> {
+    let picture = Picture::from_str(&arguments.figure).map_err(|error| {
+        let names = Picture::all().map(Picture::name).chain([CLOCKS, ALL]);
+        Failure::new(format!("{error}{}", did_you_mean(&arguments.figure, names)))
+    })?;
+    match picture {
+        Picture::Requests => Requests::read(arguments)?.draw(arguments),
+        Picture::Flow(figure) => OneFlow::read(arguments)?.draw(figure, arguments),
+    }
+}
+
+/// The bands of a merged bundle's clocks.
+fn clocks(arguments: &args::Plot) -> Result<String, Failure> {
+    let dir = or_last(arguments.dir.as_deref())?;
+    let bundle = Bundle::open(&dir)?;
+    let bands = bundle.meta().clock_bands.iter().map(|band| HostBand {
+        host: &band.host,
+        base: &band.base,
+        segments: band.segments,
+        edges_ns: band.edges.iter().map(|it| [it.at_ns, it.early_ns, it.late_ns]).collect(),
+    });
+    let bands: Vec<HostBand<'_>> = bands.collect();
+    let firsts = bands.iter().filter_map(|band| Some(band.edges_ns.first()?[0]));
+    let options = PlotOptions {
+        zero_ns: firsts.min(),
+        width: arguments.width,
+        height: arguments.height,
+        ..PlotOptions::default()
+    };
+    draw_clocks(&bands, &options).map_err(|error| Failure::new(error.to_string()))
 }
 
 /// Whether the file is to be PNG, by its name.
@@ -58,9 +88,11 @@ fn plot_all(arguments: &args::Plot) -> Result<(), Failure> {
             "--figure all draws several files: name a folder for them with -o DIR",
         ));
     }
+    let clocks = clocks(arguments)?;
     let (requests, flow) = (Requests::read(arguments)?, OneFlow::read(arguments)?);
     let cannot = |error| Failure::new(format!("cannot create {}: {error}", folder.display()));
     fs::create_dir_all(folder).map_err(cannot)?;
+    write_to(&folder.join(CLOCKS).with_extension("svg"), |out| out.write_all(clocks.as_bytes()))?;
     for picture in Picture::all() {
         let svg = match picture {
             Picture::Requests => requests.draw(arguments)?,

@@ -1,13 +1,14 @@
 //! Figures as SVG text.
 //!
 //! Each [`Figure`] looks at one direction of a connection over a span of time; [`draw_requests`] looks at
-//! all connections. Drawing is pure: the same store and options give the same text, with no clock, no file
+//! all connections, and [`draw_clocks`] at the clocks of several hosts. Drawing is pure: the same store and options give the same text, with no clock, no file
 //! and no hash order. Figures of long traces keep to pixel resolution (an envelope of extremes for each
 //! pixel column, with a note in the figure), so their size does not follow the number of records.
 //!
 //! Content of each figure and the way to read it: `docs/reference/plots.md`.
 
 mod acks;
+mod clocks;
 mod curves;
 mod figure_page;
 mod ladder;
@@ -32,6 +33,7 @@ mod tests;
 
 use sockscope_analysis::ConnectionStore;
 
+pub use clocks::{HostBand, draw_clocks};
 pub use options::{Figure, Picture, PlotError, PlotOptions};
 pub use overlay::{Overlay, Run, overlay};
 pub use requests::draw_requests;
