@@ -61,6 +61,7 @@ mod tun;
 mod turned_away;
 mod two_clocks;
 mod two_hosts;
+mod uring;
 mod vmtp;
 mod window_scaling;
 mod with_hosts;
