@@ -116,7 +116,7 @@ fn analyze_flow(
     let timeline = ledger::timeline(store, direction, &curves, (start_ns, end_ns));
     let connection = &store.connection;
     each(&FlowParts { connection, direction, curves: &curves, ledger: &timeline });
-    let is_stream = store.connection.protocol == Protocol::Tcp;
+    let is_stream = store.connection.protocol.is_stream();
     let reads = traffic::reads(flow, is_stream, losses);
     let analysis = FlowAnalysis {
         id: flow.id,

@@ -1,6 +1,6 @@
 //! The eight curves of one flow, and the points of it that were watched at all.
 
-use sockscope_record::{Connection, Direction, Kind, Point, Protocol, Stage};
+use sockscope_record::{Connection, Direction, Kind, Point, Stage};
 
 use crate::curve::Curve;
 use crate::drop_gap::{DropGap, DropGaps, never_back, with_returns};
@@ -220,7 +220,7 @@ fn end_is_here(store: &ConnectionStore, direction: Direction, point: Point) -> b
 }
 
 fn dropped(connection: &Connection, flow: &FlowStore) -> Curve {
-    if connection.protocol == Protocol::Tcp {
+    if connection.protocol.is_stream() {
         return Curve::default();
     }
     let drops = flow.events_of(Kind::Drop);

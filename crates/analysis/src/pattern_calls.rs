@@ -41,7 +41,7 @@ pub(crate) fn calls(
             calls.extend(datagrams(received, Point::ReceiveDequeue, Action::Read));
             calls
         }
-        Protocol::Tcp => {
+        Protocol::Tcp | Protocol::Unix => {
             let mut calls = writes(sent);
             calls.extend(reads(received));
             calls

@@ -128,7 +128,7 @@ fn explain_at(curves: &mut [Curve; 8], point: Point, sources: Sources<'_>) -> Ve
     let Sources { flow, dropped, losses, connection } = sources;
     let told = told_as(curves, point, sources);
     let repeated = forget_repeats(curves, point, &told, sources);
-    if connection.protocol == Protocol::Tcp {
+    if connection.protocol.is_stream() {
         curves[point.index()].missed = unseen::take_spans(curves, point, flow.at(point), losses);
     } else if point == Point::ReceiveDequeue {
         curves[point.index()].missed = gone(curves, flow);
@@ -149,7 +149,7 @@ fn explain_at(curves: &mut [Curve; 8], point: Point, sources: Sources<'_>) -> Ve
     // Positions show the hits of a stream, also of bytes that no point saw; but a point that missed
     // nothing saw all bytes. The loss that hid a hit is not known.
     let (parts, never_there) = match connection.protocol {
-        Protocol::Tcp => {
+        Protocol::Tcp | Protocol::Unix => {
             let never_there = never_there(curves, losses);
             let parts = cut(&holes, &never_there);
             (told.iter().fold(parts, |parts, told| cut(&parts, &told.kept)), never_there)
@@ -166,7 +166,7 @@ fn explain_at(curves: &mut [Curve; 8], point: Point, sources: Sources<'_>) -> Ve
     }
     // Of a stream also the bytes that arrived unseen.
     let came = match connection.protocol {
-        Protocol::Tcp => entered(curves, point),
+        Protocol::Tcp | Protocol::Unix => entered(curves, point),
         Protocol::Udp => seen_before(curves, point),
     };
     let waiting = minus(&minus(&came, &passed), &dropped.covered);
@@ -425,8 +425,7 @@ fn repeats(curves: &[Curve; 8], point: Point, sources: Sources<'_>) -> Vec<Repea
             }
         });
     }
-    if connection.protocol == Protocol::Tcp
-        && matches!(point, Point::InputEnqueue | Point::InputDequeue)
+    if connection.protocol.is_stream() && matches!(point, Point::InputEnqueue | Point::InputDequeue)
     {
         let resent = resent(flow);
         let is_overtaken = are_overtaken(runs);
@@ -517,7 +516,7 @@ fn never_there(curves: &[Curve; 8], losses: &Losses) -> Vec<Range> {
 /// beyond.
 fn surely_passed(curves: &[Curve; 8], point: Point, connection: &Connection) -> Vec<Range> {
     let seen = seen_at(&curves[point.index()..]);
-    if connection.protocol != Protocol::Tcp {
+    if !connection.protocol.is_stream() {
         return seen;
     }
     let seen = union(&seen, &curves[point.index()].missed_ranges());
@@ -561,7 +560,7 @@ fn seen_at(curves: &[Curve]) -> Vec<Range> {
 /// The times between which the bytes of a hole passed `point`, by all records that bound them.
 fn times_ns(curves: &[Curve; 8], point: Point, hole: Range, protocol: Protocol) -> Range {
     match protocol {
-        Protocol::Tcp => {
+        Protocol::Tcp | Protocol::Unix => {
             let times = bounds_ns(curves, point, hole, keeps_order(point));
             within_order_ns(curves, point, hole, times)
         }

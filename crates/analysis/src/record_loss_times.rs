@@ -34,7 +34,7 @@ impl<'o> TraceLosses<'o> {
         let is_of_others = self.others.contains(&connection.id);
         let losses = if is_of_others { &self.of_others } else { &self.any };
         match connection.protocol {
-            Protocol::Tcp => &losses.streams,
+            Protocol::Tcp | Protocol::Unix => &losses.streams,
             Protocol::Udp => &losses.datagrams,
         }
     }

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use sockscope_record::{Direction, Protocol, Stage};
+use sockscope_record::{Direction, Stage};
 
 use crate::ack_bounds;
 use crate::flow_curves::FlowCurves;
@@ -44,7 +44,7 @@ fn is_closed_and_read(store: &ConnectionStore, curves: &FlowCurves) -> bool {
     let read = curves.curves[7].end().max(curves.dropped.end());
     let sent = curves.curves.iter().map(|curve| curve.end()).max();
     // The end of a datagram's reader does not wait for data in transit.
-    let is_stream = store.connection.protocol == Protocol::Tcp;
+    let is_stream = store.connection.protocol.is_stream();
     is_stream && store.connection.closed_ns.is_some() && sent == Some(read)
 }
 

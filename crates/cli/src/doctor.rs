@@ -138,6 +138,7 @@ fn write_hooks<'a>(
             (true, When::Devices) => "used while there are veth or tun devices".to_owned(),
             (true, When::Datagrams) => "used while datagrams are logged".to_owned(),
             (true, When::Calls) => "used with --calls".to_owned(),
+            (true, When::Unix) => "used with --unix".to_owned(),
             (true, When::InBand) => "used with --in-band".to_owned(),
             (true, _) => "works".to_owned(),
         };

@@ -395,6 +395,7 @@ impl Job<'_> {
         let pick = self.pick.find(group.as_ref())?;
         let options = Options {
             calls: self.how.calls,
+            unix: self.how.unix,
             statistics: self.how.cost,
             starts_command: !self.command.is_empty(),
             share: self.how.sample.unwrap_or_default(),

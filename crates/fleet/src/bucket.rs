@@ -21,6 +21,8 @@ pub fn bucket(connection: &Connection) -> u16 {
     let protocol = match connection.protocol {
         Protocol::Tcp => 6,
         Protocol::Udp => 17,
+        // No protocol of IP has this number (RFC 3692).
+        Protocol::Unix => 253,
     };
     let octets = [protocol].into_iter().chain(ends.into_iter().flatten());
     let hash =

@@ -134,8 +134,8 @@ impl Measured {
             self.findings.push(Found {
                 group,
                 finding: finding.id.name().to_owned(),
-                client: connection.client.to_string(),
-                server: connection.server.to_string(),
+                client: connection.end(sockscope_record::Side::Client).to_string(),
+                server: connection.end(sockscope_record::Side::Server).to_string(),
                 opened_ns: connection.opened_ns,
                 sender: finding.flow.direction().sender().name().to_owned(),
                 count: finding.count,

@@ -29,9 +29,15 @@ pub struct HitCost {
 /// When nothing can be loaded at all.
 pub fn probe_hooks() -> Result<Vec<HookReport>, Error> {
     let mut programs = Programs::load(&Pick::default(), Shape::of(None))?;
-    for when in
-        [When::Control, When::Devices, When::Datagrams, When::Calls, When::InBand, When::Always]
-    {
+    for when in [
+        When::Control,
+        When::Devices,
+        When::Datagrams,
+        When::Calls,
+        When::Unix,
+        When::InBand,
+        When::Always,
+    ] {
         programs.attach(when);
     }
     Ok(programs.report())

@@ -21,6 +21,8 @@ pub enum When {
     Calls,
     /// On the root control group, while recording: sockets that ask themselves.
     Control,
+    /// When `--unix` asks for Unix sockets.
+    Unix,
     /// When `--in-band` asks for marks in the SYN.
     InBand,
     /// Not attached: run by the recorder itself.
@@ -82,7 +84,7 @@ impl HookEntry {
 
     /// Whether its program is at a tracepoint or function, which may fire while the program is under way.
     pub(crate) fn is_traced(&self) -> bool {
-        matches!(self.when, Always | Datagrams | Devices | Calls)
+        matches!(self.when, Always | Datagrams | Devices | Calls | Unix)
     }
 }
 
@@ -90,7 +92,7 @@ use Point::{
     InputDequeue, InputEnqueue, InterfaceDequeue, InterfaceEnqueue, ReceiveDequeue, ReceiveEnqueue,
     SendDequeue, SendEnqueue,
 };
-use When::{Always, Benchmark, Calls, Control, Datagrams, Devices, InBand, Measure, Run};
+use When::{Always, Benchmark, Calls, Control, Datagrams, Devices, InBand, Measure, Run, Unix};
 
 /// Every program, in path order.
 pub const HOOKS: &[HookEntry] = &[
@@ -184,6 +186,20 @@ pub const HOOKS: &[HookEntry] = &[
         .instead_of("read_return")
         .observes("where the tracepoint is missing: the same on IPv6 sockets")
         .without("returns of receive calls on IPv6 sockets"),
+    hook("unix_call", "tp_btf/sys_enter", "5.5", Unix)
+        .observes("when a call that sends on a Unix socket begins")
+        .without("how long a send call on a Unix socket waited before its first bytes were taken"),
+    hook("unix_ready", "tp_btf/sk_data_ready", "6.3", Unix)
+        .at(&[SendEnqueue, ReceiveEnqueue])
+        .observes("bytes of a Unix socket are in the receive queue of its peer")
+        .without("points 1 and 7 of Unix sockets"),
+    hook("unix_return", "tp_btf/sock_send_length", "6.3", Unix)
+        .observes("bytes of a Unix socket that were read before they were announced")
+        .without("some bytes of Unix sockets until they are read"),
+    hook("unix_read", "tp_btf/sock_recv_length", "6.3", Unix)
+        .at(&[ReceiveDequeue])
+        .observes("bytes of a Unix socket were copied to the reader")
+        .without("point 8 of Unix sockets"),
     hook("so_log", "cgroup/setsockopt", "5.5", Control)
         .observes("SO_LOG, and socket options asked for")
         .without("SO_LOG and socket options asked for"),
@@ -314,7 +330,12 @@ mod tests {
                 ("6", since) => since.parse::<u32>().unwrap() <= minor,
                 (major, _) => major == "5",
             };
-            HOOKS.iter().filter(move |entry| has(entry) && is_needed(entry, has))
+            // Nothing stands in for the hooks of Unix sockets.
+            let has_stand_in = |entry: &&HookEntry| entry.when != Unix;
+            HOOKS
+                .iter()
+                .filter(has_stand_in)
+                .filter(move |entry| has(entry) && is_needed(entry, has))
         };
         let stand_ins = |minor: u32| -> Vec<_> {
             let stand_ins = attached(minor).filter(|entry| entry.instead_of.is_some());

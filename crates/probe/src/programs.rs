@@ -566,7 +566,7 @@ mod tests {
         let address = listener.local_addr().unwrap();
         let pick = Pick { ports: vec![address.port()], ..Pick::default() };
         let mut programs = Programs::load(&pick, Shape::of(None)).unwrap();
-        for when in [When::Always, When::Datagrams, When::Devices, When::Calls] {
+        for when in [When::Always, When::Datagrams, When::Devices, When::Calls, When::Unix] {
             programs.attach(when);
         }
         let lists = programs.lists().unwrap();

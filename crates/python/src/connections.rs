@@ -26,7 +26,8 @@ impl Row<'_> {
     fn connection(&self) -> Result<Connection, Problem> {
         let protocol = self.text("protocol")?.unwrap_or_default();
         let known = Protocol::ALL.into_iter().find(|known| known.name() == protocol);
-        let protocol = known.ok_or_else(|| self.wrong("protocol", "tcp or udp", &protocol))?;
+        let protocol =
+            known.ok_or_else(|| self.wrong("protocol", "tcp, udp or unix", &protocol))?;
         let id = u32::try_from(self.needed("connection")?)
             .map_err(|_| self.wrong("connection", "0 to 2147483647", ""))?;
         let ends = [self.address("client")?, self.address("server")?];

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use crate::control_group::ControlGroup;
+use crate::unix_name::End;
 
 /// A connection's number in its trace, from 1 on; never used twice in one trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
@@ -122,12 +123,22 @@ pub enum Protocol {
     Tcp,
     /// RFC 768.
     Udp,
+    /// A stream between two Unix sockets (unix(7)).
+    Unix,
 }
 
 named! {
     Protocol {
         Tcp => "tcp",
         Udp => "udp",
+        Unix => "unix",
+    }
+}
+
+impl Protocol {
+    /// Whether it carries bytes in order, none of them dropped: the opposite is datagrams.
+    pub fn is_stream(self) -> bool {
+        self != Self::Udp
     }
 }
 
@@ -172,9 +183,9 @@ pub struct Connection {
     pub id: ConnectionId,
     /// Transport protocol.
     pub protocol: Protocol,
-    /// Address and port of the side that opened it.
+    /// Address and port of the side that opened it; for [`Protocol::Unix`] the key of a name: see [`Connection::end`].
     pub client: SocketAddr,
-    /// Address and port of the other side.
+    /// The same of the other side.
     pub server: SocketAddr,
     /// Time of the probes' first event of it, in nanoseconds of the trace's clock.
     pub opened_ns: u64,
@@ -207,6 +218,15 @@ impl Connection {
             both_ends_here: false,
             processes: Vec::new(),
         }
+    }
+
+    /// An end in words: its address and port, or the name of its Unix socket.
+    pub fn end(&self, side: Side) -> End {
+        let address = match side {
+            Side::Client => self.client,
+            Side::Server => self.server,
+        };
+        End { address, is_unix: self.protocol == Protocol::Unix }
     }
 
     /// Whether one TCP socket is both its ends: it connected to its own address and port, a simultaneous

@@ -273,9 +273,10 @@ impl Kind {
 
     /// Whether a live recorder learns of it only by a later observation, however much later that is, so that
     /// its row stands there with an earlier time: of [`Kind::SendEnqueue`] a segment may have to show that
-    /// the bytes were taken, and of [`Kind::Wakeup`] and [`Kind::Run`] the read that they led to.
+    /// the bytes were taken, of [`Kind::Wakeup`] and [`Kind::Run`] the read that they led to, and of
+    /// [`Kind::WriteCall`] of a Unix socket the first bytes that were taken.
     pub fn is_learnt_later(self) -> bool {
-        matches!(self, Self::SendEnqueue | Self::Wakeup | Self::Run)
+        matches!(self, Self::SendEnqueue | Self::WriteCall | Self::Wakeup | Self::Run)
     }
 }
 

@@ -26,6 +26,7 @@ mod sequence;
 pub mod statistics;
 pub mod tcp_flags;
 pub mod tcp_states;
+mod unix_name;
 
 pub use clock_bounds::{ClockBounds, ClockLine, ClockPairs};
 pub use connection::{Connection, ConnectionId, Direction, FlowId, Process, Protocol, Side};
@@ -41,3 +42,4 @@ pub use packed::{
 pub use plural::counted;
 pub use record::Record;
 pub use sequence::Unwrapper;
+pub use unix_name::{End, unix_inode_key, unix_key};

@@ -128,9 +128,9 @@ columns! {
     protocol: StringBuilder Utf8 false None,
         |column, one, _request| column.append_value(one.connection.protocol.name());
     client: StringBuilder Utf8 false None,
-        |column, one, _request| column.append_value(one.connection.client.to_string());
+        |column, one, _request| column.append_value(one.connection.end(Side::Client).to_string());
     server: StringBuilder Utf8 false None,
-        |column, one, _request| column.append_value(one.connection.server.to_string());
+        |column, one, _request| column.append_value(one.connection.end(Side::Server).to_string());
     conversation: StringBuilder Utf8 false None,
         |column, one, _request| column.append_value(one.requests.conversation.name());
     asked_by: StringBuilder Utf8 true None,

@@ -69,8 +69,8 @@ fn flow_key(analysis: &ConnectionAnalysis, flow: &FlowAnalysis) -> String {
         connection.id.0,
         flow.id,
         connection.protocol.name(),
-        connection.client,
-        connection.server,
+        connection.end(sockscope_record::Side::Client),
+        connection.end(sockscope_record::Side::Server),
         flow.id.direction().sender().name(),
     )
 }

@@ -66,8 +66,8 @@ fn key(analysis: &ConnectionAnalysis) -> String {
         "{},{},{},{},{},{}",
         connection.id.0,
         connection.protocol.name(),
-        connection.client,
-        connection.server,
+        connection.end(sockscope_record::Side::Client),
+        connection.end(sockscope_record::Side::Server),
         requests.conversation.name(),
         requests.asked_by.map_or("", |side| side.name()),
     )

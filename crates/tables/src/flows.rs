@@ -25,8 +25,8 @@ columns! {
     connection: Whole "" "Number of the connection in its trace, from 1 on" = connection.id.0.into();
     flow: Whole "" "Number of the direction: twice that of the connection, plus 1 from the server" = flow.id.0.into();
     protocol: Word "" "`tcp` or `udp`" = connection.protocol.name();
-    client: Text "" "Address and port of the end that opened the connection" = connection.client.to_string();
-    server: Text "" "Address and port of the other end" = connection.server.to_string();
+    client: Text "" "Address and port of the end that opened the connection" = connection.end(Side::Client).to_string();
+    server: Text "" "Address and port of the other end" = connection.end(Side::Server).to_string();
     sender: Word "" "The end that sends this flow: `client` or `server`" = direction.sender().name();
     client_pid: MaybeWhole "" "First process seen at the client's end" = process(one, Side::Client).map(|it| it.pid.into());
     client_program: MaybeText "" "Its name, at most 15 bytes" = process(one, Side::Client).map(|it| it.comm.clone());

@@ -93,7 +93,7 @@ impl FlowColumns {
             };
         Ok(Connection {
             id: ConnectionId(self.connection.number(row, "0 to 2147483647")?),
-            protocol: protocol.ok_or_else(|| self.protocol.refused(row, "tcp or udp"))?,
+            protocol: protocol.ok_or_else(|| self.protocol.refused(row, "tcp, udp or unix"))?,
             client: self.client.address(row)?,
             server: self.server.address(row)?,
             opened_ns: self.opened_ns.whole(row)?,

@@ -131,8 +131,8 @@ pub(crate) fn connection_batch(
     let mut both_ends_here = BooleanBuilder::new();
     for row in rows {
         protocol.append_value(row.protocol.name());
-        client.append_value(row.client.to_string());
-        server.append_value(row.server.to_string());
+        client.append_value(row.end(sockscope_record::Side::Client).to_string());
+        server.append_value(row.end(sockscope_record::Side::Server).to_string());
         closed.append_option(row.closed_ns);
         preexisting.append_value(row.preexisting);
         both_ends_here.append_value(row.both_ends_here);

@@ -5,7 +5,7 @@ use std::io::{Read, Seek};
 use std::net::SocketAddr;
 use std::path::Path;
 
-use sockscope_record::{Connection, ConnectionId, Process, Protocol, Side};
+use sockscope_record::{Connection, ConnectionId, Process, Protocol, Side, unix_key};
 
 use crate::error::{Error, Problem};
 use crate::format::{self, FLOW_COLUMNS, Part};
@@ -161,12 +161,14 @@ impl<'a> Columns<'a> {
         if let Some(groups) = &self.groups {
             groups.give(row, &mut processes, known)?;
         }
+        let protocol = protocol(self.protocol.text(row)?)?;
+        let end = if protocol == Protocol::Unix { name } else { address };
         let is_closed = self.closed_valid.is_none_or(|bits| bit(bits, row));
         Ok(Connection {
             id: ConnectionId(u32::from_le_bytes(self.id[row])),
-            protocol: protocol(self.protocol.text(row)?)?,
-            client: address(self.client.text(row)?)?,
-            server: address(self.server.text(row)?)?,
+            protocol,
+            client: end(self.client.text(row)?)?,
+            server: end(self.server.text(row)?)?,
             opened_ns: u64::from_le_bytes(self.opened_ns[row]),
             closed_ns: is_closed.then_some(u64::from_le_bytes(self.closed_ns[row])),
             preexisting: bit(self.preexisting, row),
@@ -193,12 +195,16 @@ fn bit(bits: &[u8], row: usize) -> bool {
 
 fn protocol(name: &str) -> Result<Protocol, String> {
     let known = Protocol::ALL.into_iter().find(|known| known.name() == name);
-    known.ok_or_else(|| "protocol tcp or udp".into())
+    known.ok_or_else(|| "protocol tcp, udp or unix".into())
 }
 
 fn side(name: &str) -> Result<Side, String> {
     let known = [Side::Client, Side::Server].into_iter().find(|known| known.name() == name);
     known.ok_or_else(|| "side client or server".into())
+}
+
+fn name(text: &str) -> Result<SocketAddr, String> {
+    Ok(unix_key(text))
 }
 
 fn address(text: &str) -> Result<SocketAddr, String> {

@@ -193,7 +193,9 @@ fn ends_with_processes(row: &Connection) -> usize {
 
 /// Whether the other end can be on another host.
 fn may_span_hosts(row: &Connection) -> bool {
-    !row.client.ip().is_loopback() && !row.server.ip().is_loopback()
+    row.protocol != Protocol::Unix
+        && !row.client.ip().is_loopback()
+        && !row.server.ip().is_loopback()
 }
 
 fn key(row: &Connection) -> Key {

@@ -61,6 +61,7 @@ mod tun;
 mod turned_away;
 mod two_clocks;
 mod two_hosts;
+mod unix_sockets;
 mod uring;
 mod vmtp;
 mod window_scaling;

@@ -74,8 +74,12 @@ impl Exported<'_> {
         let [client, server] =
             [Side::Client, Side::Server].map(|side| program(&connection.processes, side));
         let name = format!("{}: {client} → {server}", connection.id.0);
-        let ends =
-            format!("{} {} → {}", connection.protocol.name(), connection.client, connection.server);
+        let ends = format!(
+            "{} {} → {}",
+            connection.protocol.name(),
+            connection.end(Side::Client),
+            connection.end(Side::Server)
+        );
         let rank = connection.id.0.cast_signed();
         let track = Track { name: &name, description: &ends, rank, ..Track::default() };
         let top = self.out.track(&track)?;

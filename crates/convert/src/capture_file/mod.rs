@@ -301,7 +301,7 @@ impl Reader<'_> {
             return Err(NotRead::TooManyConnections);
         }
         let opened = match (packet.protocol, flags & tcp_flags::SYN != 0) {
-            (Protocol::Udp, _) => Opened::BySender,
+            (Protocol::Udp | Protocol::Unix, _) => Opened::BySender,
             (Protocol::Tcp, false) => Opened::Before,
             (Protocol::Tcp, true) if headers::opens(flags) => Opened::BySender,
             (Protocol::Tcp, true) => Opened::ByReceiver,

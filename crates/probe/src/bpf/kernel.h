@@ -26,6 +26,7 @@ typedef __s64 s64;
 typedef _Bool bool;
 enum { false = 0, true = 1 };
 
+#define AF_UNIX 1
 #define AF_INET 2
 #define AF_INET6 10
 #define IPPROTO_TCP 6
@@ -35,6 +36,7 @@ enum { false = 0, true = 1 };
 #define ETH_P_IP 0x0800
 #define ETH_P_IPV6 0x86DD
 #define IFF_LOOPBACK 0x8
+#define EAGAIN 11
 #define MSG_PEEK 2
 #define MSG_ERRQUEUE 0x2000
 #define MSG_MORE 0x8000
@@ -57,6 +59,7 @@ enum { false = 0, true = 1 };
 
 /* include/net/sock.h */
 #define SEND_SHUTDOWN 2
+#define SHUTDOWN_MASK 3
 
 /* include/linux/skbuff.h */
 #define SKB_GSO_UDP_TUNNEL (1 << 10)
@@ -188,7 +191,9 @@ typedef struct {
 	int owned;
 } socket_lock_t;
 
+struct sk_buff;
 struct sk_buff_head {
+	struct sk_buff *prev;
 	__u32 qlen;
 };
 
@@ -225,6 +230,18 @@ struct udp_sock {
 /* Before Linux 6.7. */
 struct udp_sock___bits {
 	unsigned char accept_udp_l4 : 1;
+};
+struct sockaddr_un {
+	char sun_path[108];
+};
+struct unix_address {
+	int len;
+	struct sockaddr_un name[0];
+};
+struct unix_sock {
+	struct unix_address *addr;
+	struct sock *peer;
+	int inq_len;
 };
 struct request_sock {
 	struct sock_common __req_common;
@@ -358,7 +375,16 @@ struct timespec64 {
 	long long tv_sec;
 };
 
+#if defined(__TARGET_ARCH_x86)
+struct pt_regs {
+	unsigned long dx;
+};
+#else
 struct pt_regs;
+struct user_pt_regs {
+	__u64 regs[31];
+};
+#endif
 enum skb_drop_reason { SOCKSCOPE_DROP_REASON_PLACEHOLDER };
 
 #pragma clang attribute pop

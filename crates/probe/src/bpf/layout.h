@@ -72,7 +72,8 @@ struct raw_write {
 	__u8 no_flags;
 	__u8 marks;
 	__u32 no_word;
-	__u64 no_longs[2];
+	__u64 began_ns;	 /* of a Unix socket: when the call began, if that is known; else 0 */
+	__u64 no_long;
 };
 
 /* RAW_QUEUED, RAW_TRANSMIT, RAW_INPUT, RAW_RECEIVE of TCP. The sender's state: RAW_QUEUED and RAW_TRANSMIT. */
@@ -407,6 +408,9 @@ ASSERT_AT(raw_tcp_packet, in_flight, 52);
 ASSERT_AT(raw_tcp_packet, snd_wnd, 56);
 ASSERT_AT(raw_tcp_packet, srtt_us, 60);
 
+/* sizeof(sun_path) */
+#define UNIX_NAME_MAX 108
+
 /* Rare events, through the ring buffer. */
 enum event_kind {
 	EVENT_OPEN = 1,	  /* a connection got its number */
@@ -461,6 +465,9 @@ struct event {
 	__u32 replaced;	 /* OPEN, JOIN: the connection that gave way for this one, or 0 */
 	__u32 of_others; /* OPEN, JOIN: another user asked for it, in addition to the operator's pick */
 	__u64 cgroup;	 /* OPEN, THREAD: inode number of the process's group of version 2, or 0 */
+	__u64 inode[2];	 /* OPEN of AF_UNIX: of the client's socket and of the server's, or 0 */
+	__u32 name_len;	 /* OPEN of AF_UNIX: bytes of the server's name, or 0 */
+	char name[UNIX_NAME_MAX];
 };
 
 /*

@@ -58,7 +58,7 @@ static __always_inline bool record_write(struct record_list *list, struct flow_s
 	store_kind(r, RAW_WRITE, position | (whole ? RAW_MARK_ROOM : 0));
 	hold = hold_reason(sk, tp, next, unsent, mss, 0, in_flight(tp), false, 0, now);
 	r->write.hold = more && unsent < mss ? hold_of_more(hold) : hold;
-	r->write.no_longs[0] = r->write.no_longs[1] = 0;
+	r->write.began_ns = r->write.no_long = 0;
 	list->last_ns = now;
 	if (slot->writer[direction & 1] != r->write.thread)
 		note_thread(slot, &slot->writer[direction & 1], r->write.flow, r->write.thread);

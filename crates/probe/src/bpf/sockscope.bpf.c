@@ -32,6 +32,7 @@
 #include "receive.h"
 #include "events.h"
 #include "activate.h"
+#include "unix.h"
 #include "in_band.h"
 #include "measure.h"
 

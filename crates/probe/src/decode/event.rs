@@ -3,7 +3,8 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use sockscope_record::{
-    Connection, FlowId, InterfacePart, Process, Protocol, Record, Side, StateChange, WindowScale,
+    Connection, ConnectionId, FlowId, InterfacePart, Process, Protocol, Record, Side, StateChange,
+    WindowScale, unix_inode_key, unix_key,
 };
 
 use super::decoder::Decoder;
@@ -13,6 +14,7 @@ use super::positions::POSITION_MAX;
 use super::udp_buffers::{buffers_of, buffers_record};
 use crate::layout::{RawEvent, constants as raw};
 
+const AF_UNIX: u8 = 1;
 const AF_INET6: u8 = 10;
 const IPPROTO_UDP: u8 = 17;
 const TCP_ESTABLISHED: u8 = 1;
@@ -32,6 +34,7 @@ impl Decoder {
             return;
         }
         match event.kind as u8 {
+            raw::EVENT_OPEN if event.family == AF_UNIX => self.unix_opened(event),
             raw::EVENT_OPEN => {
                 self.opened(event, false);
                 self.opener_seen(event);
@@ -43,7 +46,7 @@ impl Decoder {
             raw::EVENT_SOCKET => self.socket_seen(event),
             raw::EVENT_INTERFACE => self.interface_seen(event),
             raw::EVENT_ACCEPT => self.accepted(event),
-            raw::EVENT_GONE => self.ended(event.at_ns, event.connection),
+            raw::EVENT_GONE => self.gone(event),
             _ => {}
         }
     }
@@ -55,7 +58,7 @@ impl Decoder {
         if event.replaced > 0 {
             self.ended(event.at_ns, event.replaced);
         }
-        let id = sockscope_record::ConnectionId(event.connection);
+        let id = ConnectionId(event.connection);
         let protocol = if event.protocol == IPPROTO_UDP { Protocol::Udp } else { Protocol::Tcp };
         let client = address(event.family, event.client_addr, event.client_port);
         let server = address(event.family, event.server_addr, event.server_port);
@@ -65,6 +68,39 @@ impl Decoder {
             state.of_others = event.of_others > 0;
         }
         self.take_early_options(event.connection);
+    }
+
+    /// Two Unix sockets are first used. Both begin with the bytes that were in their queues before.
+    fn unix_opened(&mut self, event: &RawEvent) {
+        let id = ConnectionId(event.connection);
+        let before = [event.snd_offset, event.rcv_offset].map(|bytes| bytes.min(POSITION_MAX));
+        let ends = [unix_inode_key(event.inode[0]), server_name(event)];
+        let opened = Connection::new(id, Protocol::Unix, ends, event.at_ns);
+        let preexisting = before != [0; 2];
+        let info = Connection { preexisting, both_ends_here: true, ..opened };
+        let Some(state) = self.insert(info) else { return };
+        state.opened = [true; 2];
+        let own = (event.flow & 1) as usize;
+        for (flow, bytes) in [(own, before[0]), (1 - own, before[1])] {
+            let flow = &mut state.flows[flow];
+            if preexisting {
+                flow.positions.join(bytes as u32, bytes);
+                flow.receiver.join(bytes, Some(0));
+            } else {
+                flow.begin_provisionally(0);
+            }
+        }
+    }
+
+    /// The connection is over; of a Unix socket this event alone shows it.
+    fn gone(&mut self, event: &RawEvent) {
+        if let Some(state) = self.state_mut(event.connection)
+            && state.info.protocol == Protocol::Unix
+        {
+            state.info.closed_ns = Some(event.at_ns);
+            self.changed.insert(event.connection);
+        }
+        self.ended(event.at_ns, event.connection);
     }
 
     /// The process that sent the SYN, where its own thread did: the client. For UDP, see the thread event.
@@ -247,6 +283,20 @@ impl Decoder {
             state.add_candidate(event.thread, process);
         } else if state.record_process(process) {
             self.changed.insert(connection_id(event.flow).0);
+        }
+    }
+}
+
+/// The path of a Unix socket, `@` and its abstract name, or the number of its inode.
+fn server_name(event: &RawEvent) -> SocketAddr {
+    let bytes: Vec<u8> = event.name.iter().map(|octet| *octet as u8).collect();
+    let bytes = &bytes[..bytes.len().min(event.name_len as usize)];
+    match bytes {
+        [] => unix_inode_key(event.inode[1]),
+        [0, name @ ..] => unix_key(&format!("@{}", String::from_utf8_lossy(name))),
+        path => {
+            let end = path.iter().position(|octet| *octet == 0).unwrap_or(path.len());
+            unix_key(&String::from_utf8_lossy(&path[..end]))
         }
     }
 }

@@ -140,7 +140,8 @@ impl Sender {
         }
         if !is_same_call {
             let call = hit.record(Kind::WriteCall, from, raw.left_len);
-            hit.out.push(Record { thread: raw.thread, ..call });
+            let at_ns = if raw.began_ns > 0 { raw.began_ns.min(call.at_ns) } else { call.at_ns };
+            hit.out.push(Record { at_ns, thread: raw.thread, ..call });
         }
         self.writing = Some(Writing {
             at_ns: hit.head.at_ns,

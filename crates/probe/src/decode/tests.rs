@@ -21,6 +21,7 @@ mod tcp;
 mod udp;
 mod udp_buffers;
 mod udp_reads;
+mod unix;
 
 use std::ffi::CStr;
 

@@ -39,6 +39,8 @@ pub(super) struct KernelSource {
 pub struct Options {
     /// Also record returns of send and receive calls.
     pub calls: bool,
+    /// Also record Unix stream sockets.
+    pub unix: bool,
     /// Measure the run time of the probes; costs some 40 ns a hit itself.
     pub statistics: bool,
     /// A command starts with the recording: its first datagram may take a while.
@@ -68,6 +70,9 @@ impl KernelSource {
         programs.attach(When::Control);
         if options.calls {
             programs.attach(When::Calls);
+        }
+        if options.unix {
+            programs.attach(When::Unix);
         }
         if pick.in_band {
             programs.attach(When::InBand);

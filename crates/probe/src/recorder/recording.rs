@@ -154,9 +154,15 @@ impl<S: RawSource> Recording<S> {
         self.meter.read_counters(&mut self.source);
         self.write_refused(sink)?;
         self.is_over = true;
-        for when in
-            [When::Always, When::Devices, When::Datagrams, When::Calls, When::Control, When::InBand]
-        {
+        for when in [
+            When::Always,
+            When::Devices,
+            When::Datagrams,
+            When::Calls,
+            When::Unix,
+            When::Control,
+            When::InBand,
+        ] {
             self.source.detach(when);
         }
         let ends_ns = self.source.now_ns().saturating_add(deadline.as_nanos() as u64);

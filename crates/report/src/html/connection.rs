@@ -84,7 +84,11 @@ impl<'r, 'a> Subsection<'r, 'a> {
 /// As `tcp 127.0.0.1:40000 → 127.0.0.1:5000`.
 pub(super) fn headline(analysis: &ConnectionAnalysis) -> String {
     let connection = &analysis.connection;
-    let text =
-        format!("{} {} → {}", connection.protocol.name(), connection.client, connection.server);
+    let text = format!(
+        "{} {} → {}",
+        connection.protocol.name(),
+        connection.end(sockscope_record::Side::Client),
+        connection.end(sockscope_record::Side::Server)
+    );
     printable(&text)
 }

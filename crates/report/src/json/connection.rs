@@ -45,8 +45,8 @@ impl<'a> ConnectionView<'a> {
         Self {
             id: connection.id.0,
             protocol: connection.protocol.name(),
-            client: connection.client.to_string(),
-            server: connection.server.to_string(),
+            client: connection.end(sockscope_record::Side::Client).to_string(),
+            server: connection.end(sockscope_record::Side::Server).to_string(),
             processes: connection.processes.iter().map(ProcessView::new).collect(),
             flows: report.flows(analysis).map(|flow| FlowView::new(flow, is_udp)).collect(),
             findings: report.findings(analysis).map(FindingView::new).collect(),

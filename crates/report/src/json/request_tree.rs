@@ -27,7 +27,7 @@ impl<'a> BranchView<'a> {
         let (service, answerer) = (branch.service, branch.answerer());
         Self {
             connections: branch.connections.iter().map(|id| id.0).collect(),
-            server: branch.connection.connection.server.to_string(),
+            server: branch.connection.connection.end(sockscope_record::Side::Server).to_string(),
             pid: answerer.map(|process| process.pid),
             comm: answerer.map(|process| process.comm.as_str()),
             nested_by: branch.certainty.map(|certainty| certainty.name()),

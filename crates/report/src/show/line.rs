@@ -175,8 +175,11 @@ fn write_connection(
 ) -> io::Result<()> {
     let connection = &store.connection;
     let [from_client, from_server] = store.flows.each_ref().map(|flow| flow.id);
-    let (protocol, client, server) =
-        (connection.protocol.name(), connection.client, connection.server);
+    let (protocol, client, server) = (
+        connection.protocol.name(),
+        connection.end(sockscope_record::Side::Client),
+        connection.end(sockscope_record::Side::Server),
+    );
     writeln!(out, "# flows {from_client} >, {from_server} <: {protocol} {client} > {server}")?;
     for process in &connection.processes {
         let (side, comm) = (process.side.name(), style.clean(&process.comm));

@@ -3,7 +3,7 @@
 use std::io;
 
 use sockscope_analysis::{FlowAnalysis, StageAnalysis};
-use sockscope_record::{LossCounts, Point, PointCost, Stage};
+use sockscope_record::{LossCounts, Point, PointCost, Protocol, Stage};
 use sockscope_render::number::{count, counted, percent_of};
 use sockscope_render::style::Tone;
 
@@ -33,27 +33,33 @@ pub(super) fn write(report: &Report<'_>, page: &mut Page<'_>) -> io::Result<()> 
 pub(super) fn write_conservation(report: &Report<'_>, page: &mut Page<'_>) -> io::Result<()> {
     let flows: Vec<_> = report
         .connections()
-        .flat_map(|connection| report.flows(connection))
-        .filter(|flow| flow.bytes > 0)
+        .flat_map(|connection| {
+            let is_unix = connection.connection.protocol == Protocol::Unix;
+            report.flows(connection).map(move |flow| Conserved { flow, is_unix })
+        })
+        .filter(|one| one.flow.bytes > 0)
         .collect();
-    let queues_all: usize = flows.iter().map(|flow| queues(flow).count()).sum();
+    let queues_all: usize = flows.iter().map(|flow| flow.queues().count()).sum();
     if queues_all == 0 {
         return Ok(());
     }
     let is_whole = |stage: &&StageAnalysis| stage.residue_bytes == Some(0);
-    let whole: usize = flows.iter().map(|flow| queues(flow).filter(is_whole).count()).sum();
+    let whole: usize = flows.iter().map(|flow| flow.queues().filter(is_whole).count()).sum();
     let (whole_text, all_text) = (count(whole as u64), count(queues_all as u64));
-    let is_unknown = flows.iter().all(|flow| queues(flow).all(|it| it.residue_bytes.is_none()));
+    let is_unknown = flows.iter().all(|flow| flow.queues().all(|it| it.residue_bytes.is_none()));
     let (tone, mut text) = match queues_all - whole {
         0 => (Tone::Good, format!("residue 0 in all {all_text} queues")),
         // As of a capture: nothing was found wrong.
         _ if is_unknown => (Tone::Plain, format!("unknown in all {all_text} queues")),
         _ => (Tone::Bad, format!("residue 0 in {whole_text} of {all_text} queues")),
     };
-    text += &match flows.len() {
-        1 => " (7 of 1 flow with data)".to_owned(),
-        more => format!(" (7 of each of {} flows with data)", count(more as u64)),
-    };
+    let of_unix = flows.iter().filter(|one| one.is_unix).count();
+    let kinds = [(flows.len() - of_unix, 7, ""), (of_unix, 1, "Unix ")].into_iter();
+    let kinds = kinds.filter(|kind| kind.0 > 0).map(|(flows, queues, kind)| match flows {
+        1 => format!("{queues} of 1 {kind}flow with data"),
+        more => format!("{queues} of each of {} {kind}flows with data", count(more as u64)),
+    });
+    text += &format!(" ({})", kinds.collect::<Vec<_>>().join(", "));
     if let Some(differs) = named(&flows, |residue| residue.is_some_and(|bytes| bytes != 0)) {
         text += &format!("; off by: {differs}");
     }
@@ -63,22 +69,36 @@ pub(super) fn write_conservation(report: &Report<'_>, page: &mut Page<'_>) -> io
     page.wrapped("conservation: ", super::page::INDENT, &text, tone)
 }
 
-/// The seven stages, without the total that they add up to.
-fn queues(flow: &FlowAnalysis) -> impl Iterator<Item = &StageAnalysis> {
-    flow.stages.iter().filter(|stage| stage.stage != Stage::Total)
+/// A flow whose bytes are balanced.
+struct Conserved<'a> {
+    flow: &'a FlowAnalysis,
+    is_unix: bool,
+}
+
+impl<'a> Conserved<'a> {
+    /// The seven stages, without the total that they add up to. A Unix socket has the last one alone.
+    fn queues(&self) -> impl Iterator<Item = &'a StageAnalysis> {
+        let is_unix = self.is_unix;
+        let is_queue = move |stage: Stage| match stage {
+            Stage::Total => false,
+            Stage::ReceiveQueue => true,
+            _ => !is_unix,
+        };
+        self.flow.stages.iter().filter(move |stage| is_queue(stage.stage))
+    }
 }
 
 /// The flows with stages whose residue is `odd`, as `flow 3 wire -1,448 B`; `None` without one.
-fn named(flows: &[&FlowAnalysis], odd: impl Fn(Option<i64>) -> bool) -> Option<String> {
+fn named(flows: &[Conserved<'_>], odd: impl Fn(Option<i64>) -> bool) -> Option<String> {
     let mut names = flows.iter().filter_map(|flow| {
-        let odd: Vec<_> = queues(flow).filter(|stage| odd(stage.residue_bytes)).collect();
-        let is_unknown = queues(flow).all(|stage| stage.residue_bytes.is_none());
+        let odd: Vec<_> = flow.queues().filter(|stage| odd(stage.residue_bytes)).collect();
+        let is_unknown = flow.queues().all(|stage| stage.residue_bytes.is_none());
         match odd.is_empty() {
             true => None,
-            false if is_unknown => Some(format!("all of flow {}", flow.id)),
+            false if is_unknown => Some(format!("all of flow {}", flow.flow.id)),
             false => {
                 let stages: Vec<_> = odd.into_iter().map(with_residue).collect();
-                Some(format!("flow {} {}", flow.id, stages.join(" and ")))
+                Some(format!("flow {} {}", flow.flow.id, stages.join(" and ")))
             }
         }
     });

@@ -63,7 +63,7 @@ pub(super) fn write_head(
 /// As `tcp 127.0.0.1:40000 → 127.0.0.1:5000`.
 pub(super) fn headline(analysis: &ConnectionAnalysis, page: &Page<'_>) -> String {
     let connection = &analysis.connection;
-    let (client, server) = (connection.client, connection.server);
+    let [client, server] = [Side::Client, Side::Server].map(|side| connection.end(side));
     format!("{} {client} {} {server}", connection.protocol.name(), page.arrow())
 }
 
@@ -189,7 +189,8 @@ fn refusal(analysis: &ConnectionAnalysis) -> Option<String> {
 /// Unknowns of the connection itself.
 fn notes(analysis: &ConnectionAnalysis, is_capture: bool, is_cut: bool) -> Vec<&'static str> {
     let connection = &analysis.connection;
-    if connection.client.port() == 0 && connection.server.port() == 0 {
+    let has_ports = connection.protocol != Protocol::Unix;
+    if has_ports && connection.client.port() == 0 && connection.server.port() == 0 {
         return vec![
             "not described in the trace, whose flow table is missing or damaged: addresses, processes \
              and when it was opened are unknown",
@@ -253,7 +254,7 @@ fn write_flow(
     write_traffic(analysis, flow, page)?;
     page.blank()?;
     let is_udp = analysis.connection.protocol == Protocol::Udp;
-    path::write(flow, is_udp, page)?;
+    path::write(flow, analysis.connection.protocol, page)?;
     page.blank()?;
     bar::write_ledger(&flow.ledger, is_udp, page)?;
     write_delay(flow, is_udp, page)?;
@@ -300,6 +301,8 @@ fn traffic(analysis: &ConnectionAnalysis, flow: &FlowAnalysis, ends: &str) -> St
         (Protocol::Udp, _) => "datagrams",
         (Protocol::Tcp, 1) => "segment",
         (Protocol::Tcp, _) => "segments",
+        (Protocol::Unix, 1) => "send",
+        (Protocol::Unix, _) => "sends",
     };
     let mut text = format!("{ends}, {}", bound(size(flow.bytes), at_least.bytes));
     // A capture does not record segments as TCP makes them.

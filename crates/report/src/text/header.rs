@@ -665,7 +665,7 @@ fn without_traffic(report: &Report<'_>) -> &'static str {
         return match is_live {
             true => {
                 "no connection was recorded: nothing that was picked sent or received over TCP or \
-                 UDP (Unix sockets are not recorded)."
+                 UDP (Unix sockets need --unix)."
             }
             false => "there is no connection in the trace.",
         };

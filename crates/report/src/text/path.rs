@@ -11,7 +11,7 @@
 use std::io;
 
 use sockscope_analysis::{Distribution, FlowAnalysis, StageAnalysis};
-use sockscope_record::Stage;
+use sockscope_record::{Protocol, Stage};
 use sockscope_render::number::{count, rounded, size};
 use sockscope_render::style::Tone;
 
@@ -22,6 +22,9 @@ const CELL: usize = 8;
 
 /// Columns before point 1.
 const LABEL: usize = 8;
+
+/// The stages of a Unix socket. Its bytes pass points 1 and 7 at one instant, and no other until point 8.
+const UNIX: [Stage; 1] = [Stage::ReceiveQueue];
 
 /// The head of each stage, in two lines.
 const HEADS: [[&str; 2]; 8] = [
@@ -46,22 +49,28 @@ const ROWS: [(&str, CellText); 5] = [
     ("residue", |stage, _| stage.residue_bytes.map_or(unknown(), signed_size)),
 ];
 
-pub(super) fn write(flow: &FlowAnalysis, is_udp: bool, page: &mut Page<'_>) -> io::Result<()> {
+pub(super) fn write(
+    flow: &FlowAnalysis,
+    protocol: Protocol,
+    page: &mut Page<'_>,
+) -> io::Result<()> {
+    let shown = if protocol == Protocol::Unix { &UNIX[..] } else { &Stage::ALL };
     for line in 0..2 {
-        page.line(&head(line, is_udp))?;
+        page.line(&head(line, protocol))?;
     }
-    page.line(&drawn(page))?;
+    page.line(&drawn(shown, page))?;
     for (label, text) in ROWS {
         let tone = if label == "p50" { Tone::Strong } else { Tone::Plain };
-        write_row(label, text, tone, flow, page)?;
+        write_row(label, text, tone, flow, shown, page)?;
     }
     // Rare, and then worth a row.
     if flow.stages.iter().any(|stage| stage.resident_bytes.is_some_and(|bytes| bytes > 0)) {
         let at_end: CellText = |stage, _| stage.resident_bytes.map_or(unknown(), size);
-        write_row("at end", at_end, Tone::Plain, flow, page)?;
+        write_row("at end", at_end, Tone::Plain, flow, shown, page)?;
     }
     if flow.stages.iter().any(|stage| stage.unknown_intervals > 0) {
-        write_row("gaps", |stage, _| count(stage.unknown_intervals), Tone::Bad, flow, page)?;
+        let gaps: CellText = |stage, _| count(stage.unknown_intervals);
+        write_row("gaps", gaps, Tone::Bad, flow, shown, page)?;
     }
     Ok(())
 }
@@ -71,12 +80,14 @@ fn write_row(
     text: CellText,
     tone: Tone,
     flow: &FlowAnalysis,
+    shown: &[Stage],
     page: &mut Page<'_>,
 ) -> io::Result<()> {
-    let cells = Stage::ALL.map(|stage| {
-        let found = flow.stages.iter().find(|analysis| analysis.stage == stage);
+    let cells = shown.iter().map(|stage| {
+        let found = flow.stages.iter().find(|analysis| analysis.stage == *stage);
         found.map_or(unknown(), |analysis| text(analysis, page))
     });
+    let cells: Vec<String> = cells.collect();
     let line = page.style.paint(&row(label, &cells), tone);
     page.line(&line)
 }
@@ -115,11 +126,12 @@ fn signed_size(bytes: i64) -> String {
     format!("{sign}{}", size(bytes.unsigned_abs()))
 }
 
-fn head(line: usize, is_udp: bool) -> String {
+fn head(line: usize, protocol: Protocol) -> String {
     let mut text = " ".repeat(LABEL);
-    for names in HEADS {
+    let heads = if protocol == Protocol::Unix { &HEADS[6..7] } else { &HEADS[..] };
+    for names in heads {
         let name = match names[line] {
-            "TCP/IP" if is_udp => "UDP/IP",
+            "TCP/IP" if protocol == Protocol::Udp => "UDP/IP",
             name => name,
         };
         text.push_str(&format!("{name:^width$}", width = CELL + 1));
@@ -127,10 +139,10 @@ fn head(line: usize, is_udp: bool) -> String {
     text
 }
 
-fn drawn(page: &Page<'_>) -> String {
+fn drawn(shown: &[Stage], page: &Page<'_>) -> String {
     let [queue, code, wire] = page.style.glyphs().path;
     let mut text = format!("{:<LABEL$}", "write()");
-    for stage in &Stage::ALL[..7] {
+    for stage in shown.iter().filter(|stage| **stage != Stage::Total) {
         let line = match stage {
             Stage::TcpOutput | Stage::TcpInput => code,
             Stage::Wire => wire,
@@ -144,7 +156,7 @@ fn drawn(page: &Page<'_>) -> String {
 }
 
 /// Cells end one column before the next point, so that they are centred for usual values.
-fn row(label: &str, cells: &[String; 8]) -> String {
+fn row(label: &str, cells: &[String]) -> String {
     let mut text = format!("{label:<LABEL$}");
     for cell in cells {
         // A value wider than its stage pushes the rest to the right rather than be cut.

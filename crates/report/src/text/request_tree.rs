@@ -74,7 +74,7 @@ fn add_lines(branch: &Branch<'_>, depth: usize, page: &Page<'_>, lines: &mut Vec
 fn words(branch: &Branch<'_>, page: &Page<'_>) -> String {
     let server = match branch.answerer() {
         Some(process) => format!("{} (pid {})", process.comm, process.pid),
-        None => branch.connection.connection.server.to_string(),
+        None => branch.connection.connection.end(sockscope_record::Side::Server).to_string(),
     };
     let asker = branch.asker().filter(|_| branch.certainty.is_none());
     let asker = asker.map(|process| format!("{} {} ", process.comm, page.arrow()));

@@ -131,7 +131,13 @@ fn write_row(row: &Row, units: &Units, page: &mut Page<'_>) -> io::Result<()> {
 
 /// Both addresses; between two sockets of one address it is written once.
 fn ends(analysis: &ConnectionAnalysis, page: &Page<'_>) -> String {
-    let (client, server) = (analysis.connection.client, analysis.connection.server);
+    let connection = &analysis.connection;
+    let (client, server) = (connection.client, connection.server);
+    if connection.protocol == Protocol::Unix {
+        let [client, server] = [sockscope_record::Side::Client, sockscope_record::Side::Server]
+            .map(|side| connection.end(side));
+        return format!("{client} {} {server}", page.arrow());
+    }
     match client.ip() == server.ip() {
         true => format!("{client} {} :{}", page.arrow(), server.port()),
         false => format!("{client} {} {server}", page.arrow()),

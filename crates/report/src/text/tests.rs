@@ -376,7 +376,7 @@ fn nothing_recorded_is_a_report_too() {
     trace    live, 0 connections, 0 records, 0 missed
 
     verdict  no connection was recorded: nothing that was picked sent or received
-             over TCP or UDP (Unix sockets are not recorded).
+             over TCP or UDP (Unix sockets need --unix).
 
     missed   no record; probes: 3,200 hits of 87 ns, 278 µs in all, ? of a CPU
     ");
@@ -403,7 +403,7 @@ fn of_a_trace_that_was_not_finished_nothing_is_said_to_be_whole() {
 #[test]
 fn what_a_kernel_s_recorder_cannot_see_is_said_where_nothing_was_seen() {
     let mut analysis = empty();
-    assert!(text(&analysis).contains("(Unix sockets are not recorded)"));
+    assert!(text(&analysis).contains("(Unix sockets need --unix)"));
     analysis.facts.source = "pcap".to_owned();
     assert!(text(&analysis).contains("verdict  there is no connection in the trace.\n"));
 }

@@ -29,6 +29,10 @@ impl Stack {
     ) -> Result<SocketId, SocketError> {
         meter.call(Routine::Syscall, Work::NONE);
         meter.call(Routine::Socreate, Work::NONE);
+        // The model has the Internet's protocols alone.
+        if protocol == Protocol::Unix {
+            return Err(SocketError::NotSupported);
+        }
         let id = self.sockets.insert(Socket::new(protocol));
         match self.usrreq(id, Request::Attach, meter) {
             Ok(()) => Ok(id),
@@ -48,7 +52,7 @@ impl Stack {
             return;
         }
         let (send, receive) = match socket.protocol {
-            Protocol::Tcp => rules.tcp_bytes,
+            Protocol::Tcp | Protocol::Unix => rules.tcp_bytes,
             Protocol::Udp => rules.udp_bytes,
         };
         socket.snd.reserve(send, &rules.buffers);

@@ -139,7 +139,7 @@ fn has_words(one: &ConnectionAnalysis, words: &[String]) -> bool {
         return true;
     }
     let connection = &one.connection;
-    let mut text = format!("{} {}", connection.client, connection.server);
+    let mut text = format!("{} {}", connection.end(Side::Client), connection.end(Side::Server));
     let processes = connection.processes.iter().map(|process| process.comm.as_str());
     for part in processes.chain(one.findings.iter().map(|finding| finding.id.name())) {
         text.push(' ');
@@ -186,8 +186,8 @@ pub(super) fn places(ledger: &Ledger) -> Places {
 impl<'a> EndView<'a> {
     pub(super) fn new(connection: &'a Connection, side: Side) -> Self {
         let address = match side {
-            Side::Client => connection.client,
-            Side::Server => connection.server,
+            Side::Client => connection.end(Side::Client),
+            Side::Server => connection.end(Side::Server),
         };
         let mut processes: Vec<ProcessView<'a>> = Vec::new();
         for process in connection.processes.iter().filter(|process| process.side == side) {

@@ -83,8 +83,8 @@ impl<'a> One<'a> {
         Self {
             id: connection.id.0,
             protocol: connection.protocol.name(),
-            client: connection.client.to_string(),
-            server: connection.server.to_string(),
+            client: connection.end(sockscope_record::Side::Client).to_string(),
+            server: connection.end(sockscope_record::Side::Server).to_string(),
             processes: connection.processes.iter().map(Process::of).collect(),
             sender: row.direction.sender().name(),
             waited_ns: row.waited_ns,

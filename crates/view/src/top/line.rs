@@ -113,7 +113,7 @@ impl Columns {
         } else {
             whole
         };
-        let server = row.connection.server.to_string();
+        let server = row.connection.end(sockscope_record::Side::Server).to_string();
         let text = match self.ends >= ADDRESS_MIN && !text.contains(&server) {
             true => format!("{text}, server {server}"),
             false => text,

@@ -152,7 +152,7 @@ proptest! {
 #[derive(Debug, Clone)]
 enum Step {
     Hit(RawRecord),
-    Event(RawEvent),
+    Event(Box<RawEvent>),
     Option(RawOption),
     Look,
     Expire(u64),
@@ -189,7 +189,7 @@ fn hostile() -> impl Strategy<Value = Step> {
     let event = (prop::array::uniform8(edge()), any::<[u8; 4]>(), 0u32..8).prop_map(
         |([at_ns, socket, flow, seq, offset, more, connection, wide], bytes, kind)| {
             let [protocol, new_state, wscale, family] = bytes;
-            Step::Event(RawEvent {
+            Step::Event(Box::new(RawEvent {
                 at_ns,
                 kind,
                 connection: if wide & 1 == 0 { connection as u32 & 3 } else { connection as u32 },
@@ -207,7 +207,7 @@ fn hostile() -> impl Strategy<Value = Step> {
                 number: socket as u32 & 3,
                 rcvlowat: wide as u32,
                 ..RawEvent::default()
-            })
+            }))
         },
     );
     let option = prop::array::uniform8(edge()).prop_map(
