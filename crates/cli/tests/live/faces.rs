@@ -19,7 +19,7 @@ const POINTS: [&str; 8] = [
     "ReceiveEnqueue",
     "ReceiveDequeue",
 ];
-const FIGURES: usize = 10;
+const FIGURES: usize = 11;
 
 #[test]
 fn root_every_face_shows_a_live_bundle() {
