@@ -13,8 +13,8 @@ const STEPS_MIN: usize = 9;
 /// Programs that are slower by more are slower for another reason.
 const OWN_MAX_NS: u64 = 10_000;
 
-/// A step, and the call before it.
-type Kind = (Action, Action);
+/// A step, the call before it, and whether the last read before it waited: the copy's caches are cold then, too.
+type Kind = (Action, Action, bool);
 
 /// Of the steps of each kind, nanoseconds; by sides.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -39,18 +39,16 @@ impl OwnTime {
     pub fn take_off(&self, pattern: &mut Pattern) {
         for (own, side) in self.0.iter().zip(&mut pattern.sides) {
             for steps in &mut side.sequences {
-                let mut before = None;
-                for step in steps {
-                    let kind = before.replace(step.action).map(|before| (before, step.action));
-                    if let Some(own_ns) =
-                        kind.and_then(|kind| own.get(&kind)).filter(|_| !step.woken)
-                    {
-                        step.think_ns = step.think_ns.saturating_sub(*own_ns);
-                        step.warm_ns = step.warm_ns.map(|ns| ns.saturating_sub(*own_ns));
-                    }
+                let kinds = kinds(steps);
+                let computing = steps.iter_mut().zip(kinds).filter(|(step, _)| !step.woken);
+                for (step, kind) in computing {
+                    let Some((before, action, is_cold)) = kind else { continue };
+                    let of = |is_cold| own.get(&(before, action, is_cold)).copied().unwrap_or(0);
+                    step.think_ns = step.think_ns.saturating_sub(of(is_cold));
+                    step.warm_ns = step.warm_ns.map(|ns| ns.saturating_sub(of(false)));
                 }
             }
-            if let Some(own_ns) = own.get(&(Action::Read, Action::Write)) {
+            if let Some(own_ns) = own.get(&(Action::Read, Action::Write, false)) {
                 side.warm_think_ns = side.warm_think_ns.map(|ns| ns.saturating_sub(*own_ns));
             }
         }
@@ -62,13 +60,27 @@ impl OwnTime {
     }
 }
 
-/// Times in which the program computes. A read that waited has none, and the time after a wait is another.
+/// The kinds of the steps; the first one has none.
+fn kinds(steps: &[Step]) -> Vec<Option<Kind>> {
+    let (mut before, mut is_cold) = (None, true);
+    let kinds = steps.iter().map(|step| {
+        if before == Some(Action::Read) {
+            is_cold = step.after_wait;
+        }
+        before.replace(step.action).map(|before| (before, step.action, is_cold))
+    });
+    kinds.collect()
+}
+
+/// Times in which the program computes. A read that waited has none.
 fn think_times(side: &Activity) -> HashMap<Kind, Vec<u64>> {
     let mut times: HashMap<Kind, Vec<u64>> = HashMap::new();
-    for pair in side.sequences.iter().flat_map(|steps| steps.windows(2)) {
-        let [before, step]: [&Step; 2] = [&pair[0], &pair[1]];
-        if !step.woken && step.think_ns < LONG_WAIT_NS {
-            times.entry((before.action, step.action)).or_default().push(step.think_ns);
+    for steps in &side.sequences {
+        let computing = steps.iter().zip(kinds(steps)).filter(|(step, _)| !step.woken);
+        for (step, kind) in computing.filter(|(step, _)| step.think_ns < LONG_WAIT_NS) {
+            if let Some(kind) = kind {
+                times.entry(kind).or_default().push(step.think_ns);
+            }
         }
     }
     times
@@ -117,6 +129,22 @@ mod tests {
             (steps[1].warm_ns, steps[2].warm_ns) = (Some(1800), Some(0));
             steps
         });
+    }
+
+    #[test]
+    fn the_time_after_a_wait_is_not_taken_off_times_without_one() {
+        let waited = |mut pattern: Pattern| {
+            for step in pattern.sides[0].sequences.iter_mut().flatten() {
+                step.after_wait = step.action == Action::Write;
+            }
+            pattern
+        };
+        let recorded = waited(pattern(9, 35_000, 1200));
+        let own = OwnTime::of(&recorded, &waited(pattern(9, 40_000, 1900)));
+        let mut asked = recorded.clone();
+        own.take_off(&mut asked);
+        let first = asked.sides[0].sequences[0][1];
+        assert_eq!((first.think_ns, first.warm_ns), (30_000, Some(17_500)));
     }
 
     #[test]
