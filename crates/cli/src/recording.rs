@@ -315,7 +315,7 @@ impl Recorded {
         (self.status, self.failure)
     }
 
-    /// Adds what other hosts recorded, and writes all to `output`.
+    /// Adds the recordings of other hosts, and writes all to `output`.
     fn merge(&mut self, with: Option<WithHosts>, output: &Path) {
         let Some(with) = with else { return };
         let merged = with.merge(output).and_then(|()| Bundle::open(output).map_err(Failure::from));

@@ -109,7 +109,7 @@ impl WithHosts {
     }
 }
 
-/// A folder for the halves: a kill leaves it, with a name that says what it is.
+/// A folder for the halves: a kill leaves it, and its name shows its origin.
 fn folder(output: Option<&Path>) -> Result<TempDir, Failure> {
     // Not one of those that the next recording removes.
     let elsewhere = std::env::temp_dir().join("run.sockscope");
@@ -153,7 +153,7 @@ fn percent(share: Share) -> f64 {
     (share.limit() as f64 + 0.5) / limits * 100.0
 }
 
-/// Whether SYNs carry a mark, which some firewalls drop: where no port says what the other hosts record.
+/// Whether SYNs carry a mark, which some firewalls drop: where no port selects the connections of the other hosts.
 fn uses_marks(pick: &PickArgs) -> bool {
     pick.in_band || pick.port.is_empty()
 }

@@ -1,7 +1,7 @@
 //! The time that a copy itself spends between two calls.
 //!
 //! A think time ends where the kernel sees the next call. A run spends the recorded time, and then enters the kernel: its
-//! think times are longer than the recorded ones, by half a microsecond to four. A first run shows by how much.
+//! think times are longer than the recorded ones, by 0.1 to 4 µs. A first run shows by how much.
 
 use std::collections::HashMap;
 
