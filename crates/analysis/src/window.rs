@@ -4,6 +4,9 @@
 //! that were read before a time. Bytes that are unread then stay, with the time at which they were written, and so does
 //! the state of each end: its options, its buffers, its window. So the memory is that of the records since then, and of
 //! the bytes in socket buffers.
+//!
+//! A recorder that runs for months sees thousands of connections that do nothing. [`Window::of_active`] sets them aside,
+//! so that they cost no time until their next record.
 
 mod forget;
 mod kept;
@@ -28,8 +31,11 @@ use crate::{Analysis, ConnectionStore, LossInterval, TraceFacts};
 #[derive(Debug, Default)]
 pub struct Window {
     connections: BTreeMap<ConnectionId, Kept>,
+    /// Set aside: in them nothing moves and nothing waits. `None` where all stay.
+    idle: Option<BTreeMap<ConnectionId, Kept>>,
     losses: SeenLosses,
     established: Established,
+    openings: Openings,
     tally: Tally,
     /// Records before it were dropped, unless their bytes were unread; `None` before the first time.
     since_ns: Option<u64>,
@@ -42,12 +48,20 @@ pub struct Window {
 struct Changed {
     losses: bool,
     openings: bool,
+    /// Connections were dropped.
+    dropped: bool,
 }
 
 impl Window {
     /// With nothing read yet.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// The same, and its analyses leave idle connections out: those in whose window nothing passed, with no unread byte,
+    /// no open request and no finding. They have no ledger then.
+    pub fn of_active() -> Self {
+        Self { idle: Some(BTreeMap::new()), ..Self::default() }
     }
 
     /// Takes the next batch of records, nearly in time order. A record whose position overflows 64 bits is counted in
@@ -70,19 +84,29 @@ impl Window {
     }
 
     fn kept(&mut self, id: ConnectionId) -> &mut Kept {
-        self.connections.entry(id).or_insert_with(|| Kept::new(id))
+        let idle = &mut self.idle;
+        self.connections.entry(id).or_insert_with(|| {
+            let idle = idle.as_mut().and_then(|idle| idle.remove(&id));
+            idle.unwrap_or_else(|| Kept::new(id))
+        })
+    }
+
+    /// All connections, those set aside last.
+    fn all(&self) -> impl Iterator<Item = &Kept> {
+        self.connections.values().chain(self.idle.iter().flat_map(BTreeMap::values))
     }
 
     /// Records in memory.
     pub fn records(&self) -> usize {
-        self.connections.values().map(Kept::records).sum()
+        self.all().map(Kept::records).sum()
     }
 
     /// Records of one connection, each list in time order; `None` where the window has none of it.
     ///
     /// Those pushed after the last [`refresh`](Self::refresh) may be out of order.
     pub fn store(&self, id: ConnectionId) -> Option<&ConnectionStore> {
-        self.connections.get(&id).map(|kept| &kept.store)
+        let idle = || self.idle.as_ref()?.get(&id);
+        self.connections.get(&id).or_else(idle).map(|kept| &kept.store)
     }
 
     /// Losses that may have touched this connection, by start.
@@ -106,13 +130,16 @@ impl Window {
         let start_ns = self.since_ns.unwrap_or(analysis.start_ns);
         let window_ns = now_ns.map(|now_ns| (start_ns.min(now_ns), now_ns));
         let losses = TraceLosses::new(&self.losses.all, &self.losses.of_others);
-        let described = self.connections.values().filter(|kept| kept.is_described);
-        let openings =
-            Openings::new(described.map(|kept| &kept.store.connection), &self.established);
+        if self.changed.openings || self.changed.dropped {
+            let described = self.all().filter(|kept| kept.is_described);
+            self.openings =
+                Openings::new(described.map(|kept| &kept.store.connection), &self.established);
+        }
         let (reasons, end_ns) = (&analysis.facts.drop_reasons, analysis.end_ns());
         let mut known = before.map(|before| before.connections).unwrap_or_default().into_iter();
         let mut next = known.next();
         let mut all = Vec::with_capacity(self.connections.len());
+        let mut newly_idle = Vec::new();
         for (id, kept) in &mut self.connections {
             while next.as_ref().is_some_and(|one| one.connection.id < *id) {
                 next = known.next();
@@ -124,16 +151,25 @@ impl Window {
             };
             let is_touched = self.changed.losses || reasons_changed;
             let old = old.filter(|_| !is_touched && !kept.needs(self.changed.openings));
-            all.push(match old {
+            let one = match old {
                 Some(old) => kept.again(old, window_ns),
                 None => {
                     kept.sort();
                     kept.set_window(window_ns);
                     let losses = losses.of(&kept.store.connection);
-                    let one = One::of(&kept.store, losses, reasons, end_ns, &openings);
+                    let one = One::of(&kept.store, losses, reasons, end_ns, &self.openings);
                     kept.keep(one, end_ns)
                 }
-            });
+            };
+            if self.idle.is_some() && kept.is_idle() {
+                newly_idle.push(*id);
+            } else {
+                all.push(one);
+            }
+        }
+        for id in newly_idle {
+            let (kept, idle) = (self.connections.remove(&id), &mut self.idle);
+            kept.and_then(|kept| idle.as_mut()?.insert(id, kept));
         }
         join(&mut analysis, all);
         self.changed = Changed::default();
@@ -153,14 +189,20 @@ impl Window {
         }
         self.since_ns = Some(at_ns);
         let tally = &mut self.tally;
+        let before = self.connections.len();
         self.connections.retain(|_, kept| kept.forget_before(at_ns, tally));
-        let connections = &self.connections;
-        self.established.retain(|id| connections.contains_key(&id));
+        let (connections, idle) = (&self.connections, self.idle.as_ref());
+        let is_kept =
+            |id| connections.contains_key(&id) || idle.is_some_and(|idle| idle.contains_key(&id));
+        if connections.len() < before {
+            self.changed.dropped = true;
+            self.established.retain(is_kept);
+            self.losses.of_others.connections.retain(|id| is_kept(*id));
+        }
         let losses = &mut self.losses;
         let count = losses.all.len() + losses.of_others.losses.len();
         losses.all.retain(|loss| loss.end_ns >= at_ns);
         losses.of_others.losses.retain(|loss| loss.end_ns >= at_ns);
-        losses.of_others.connections.retain(|id| connections.contains_key(id));
         let left = losses.all.len() + losses.of_others.losses.len();
         self.changed.losses |= left < count;
         tally.records = tally.records.saturating_sub((count - left) as u64);

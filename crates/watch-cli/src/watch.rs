@@ -227,7 +227,7 @@ impl<'a> Watch<'a> {
             recording,
             segments,
             spool,
-            window: Window::new(),
+            window: Window::of_active(),
             facts,
             refreshed_ns: None,
             records: 0,

@@ -132,6 +132,15 @@ impl Kept {
             })
     }
 
+    /// Whether its analysis stays what it is until the next record: nothing moves, nothing waits, nothing is found.
+    pub fn is_idle(&self) -> bool {
+        self.is_described
+            && !self.is_changed
+            && self.is_settled
+            && self.found.findings.is_empty()
+            && self.store.connection.closed_ns.is_none()
+    }
+
     fn has_syn(&self) -> bool {
         let passes = |flow: &FlowStore| {
             let points = &flow.passages[Point::InterfaceEnqueue.index()..];

@@ -97,6 +97,34 @@ fn a_connection_that_closed_before_the_window_is_dropped() {
 }
 
 #[test]
+fn an_idle_connection_is_set_aside_until_its_next_record() {
+    let mut all =
+        records("10ms 1-8 +100 | 12ms <1-8 +90 | 90ms 1-7 +100 | 210ms 8 +100 | 211ms <1-8 +90");
+    let mut window = Window::of_active();
+    window.connection(connection(1));
+    let mut busy = |window: &mut Window, since_ms: u64, now_ms: u64| {
+        let later = all.split_off(all.partition_point(|record| record.at_ns <= now_ms * MS));
+        window.push(&std::mem::replace(&mut all, later));
+        window.forget_before(since_ms * MS);
+        let analysis = window.refresh(TraceFacts::default(), Some(now_ms * MS));
+        analysis.connections.first().map(places)
+    };
+    assert_eq!(busy(&mut window, 0, 50), Some(vec![(LedgerPart::AppIdle, 40)]));
+    assert_eq!(busy(&mut window, 50, 80), None);
+    assert!(window.store(ConnectionId(1)).is_some(), "it is still known");
+    let unread = vec![(LedgerPart::AppIdle, 10), (LedgerPart::ReceiveApp, 40)];
+    assert_eq!(busy(&mut window, 80, 130), Some(unread));
+    assert_eq!(busy(&mut window, 130, 200), Some(vec![(LedgerPart::ReceiveApp, 70)]));
+    busy(&mut window, 200, 220);
+    assert_eq!(busy(&mut window, 220, 230), None);
+    // Its end is the last that is heard of it.
+    window.connection(Connection { closed_ns: Some(240 * MS), ..connection(1) });
+    busy(&mut window, 230, 250);
+    assert_eq!(busy(&mut window, 250, 260), None);
+    assert_eq!((window.records(), window.store(ConnectionId(1)).is_none()), (0, true));
+}
+
+#[test]
 fn an_open_request_is_as_old_as_its_trace() {
     let mut window = window("1ms 1-8 +100 thread=7");
     window.connection(connection(2));
@@ -196,6 +224,56 @@ proptest! {
             at = end;
             let analysis = window.refresh(TraceFacts::default(), None);
             prop_assert_eq!(first_difference(analysis, &whole(&connections, &all[..end])), None);
+        }
+    }
+
+    #[test]
+    fn a_window_of_active_connections_leaves_out_those_in_which_nothing_happens(
+        plans in prop::collection::vec(plans(), 1..4),
+        starts in prop::collection::vec(0u64..20_000_000, 3),
+        cuts in prop::collection::vec(1u64..5_000_000, 1..12),
+    ) {
+        let connections: Vec<_> = (1..=plans.len() as u32).map(connection).collect();
+        let streams = connections.iter().zip(&plans).zip(starts);
+        let mut stream: Vec<Record> = streams.flat_map(|((one, plan), start_ns)| {
+            let id = one.id;
+            let own = move |it: Record| {
+                Record { flow: id.flow(it.flow.direction()), at_ns: it.at_ns + start_ns, ..it }
+            };
+            send(plan).records.into_iter().map(own)
+        }).collect();
+        stream.sort_by_key(|record| record.at_ns);
+        let (mut all, mut active) = (Window::new(), Window::of_active());
+        for one in &connections {
+            all.connection(one.clone());
+            active.connection(one.clone());
+        }
+        let mut since_ns = stream[0].at_ns;
+        let mut taken = 0;
+        for cut in cuts.into_iter().chain([60_000_000, 1_000_000]) {
+            let now_ns = since_ns + cut;
+            let until = stream.partition_point(|record| record.at_ns <= now_ns);
+            let [all, active] = [&mut all, &mut active].map(|window| {
+                window.push(&stream[taken..until]);
+                window.forget_before(since_ns);
+                window.refresh(TraceFacts::default(), Some(now_ns)).connections.clone()
+            });
+            (taken, since_ns) = (until, now_ns);
+            for mut one in all {
+                let id = one.connection.id;
+                match active.iter().find(|it| it.connection.id == id) {
+                    Some(same) => {
+                        // Records are dropped later, and with them its beginning.
+                        one.connection.preexisting = same.connection.preexisting;
+                        prop_assert_eq!(&one, same);
+                    }
+                    None => {
+                        prop_assert!(one.findings.is_empty());
+                        let is_still = |ledger: &Ledger| ledger.ns.iter().filter(|ns| **ns > 0).count() <= 1;
+                        prop_assert!(one.flows.iter().all(|flow| is_still(&flow.ledger)));
+                    }
+                }
+            }
         }
     }
 
