@@ -11,10 +11,10 @@ mod verified;
 
 use std::collections::BTreeMap;
 use std::io::{self, Read};
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
 
 use libbpf_rs::{Iter, Link, Object, ProgramInput, RingBuffer, RingBufferBuilder, libbpf_sys};
-use sockscope_record::{LossCounts, counted};
+use sockscope_record::{LossCounts, Point, counted};
 
 use crate::cgroup::Cgroup;
 use crate::error::Error;
@@ -60,6 +60,9 @@ pub(crate) struct Programs {
     problems: BTreeMap<&'static str, String>,
     /// Replacements of programs whose own hook this kernel has, and programs of benchmarks elsewhere.
     unneeded: Vec<&'static str>,
+    /// Descriptors of the loaded programs whose missed hits the kernel counts, with their points. They are as valid as
+    /// the object.
+    counted: Vec<(RawFd, Option<Point>)>,
     shape: Shape,
 }
 
@@ -106,7 +109,17 @@ impl Programs {
             problems.extend(refused.into_iter().map(|program| (program, reason.clone())));
             load(&problems)
         });
-        Ok(Self { object: object?, links: BTreeMap::new(), problems, unneeded, shape })
+        let object = object?;
+        let is_loaded = |name: &str| !problems.contains_key(name) && !unneeded.contains(&name);
+        // Also of those that are detached later: a count never falls.
+        let counted = HOOKS.iter().filter(|entry| entry.is_traced() && is_loaded(entry.program));
+        let counted = counted
+            .filter_map(|entry| {
+                let program = object::program(&object, entry.program)?;
+                Some((program.as_fd().as_raw_fd(), entry.points.last().copied()))
+            })
+            .collect();
+        Ok(Self { object, links: BTreeMap::new(), problems, unneeded, counted, shape })
     }
 
     /// Attaches every program of this class that is loaded and not attached yet. [`Programs::report`] has the
@@ -277,14 +290,11 @@ impl Programs {
     /// hit of several points counts at the last one, as a hit that finds its list full does.
     pub(crate) fn interrupted(&self) -> Result<LossCounts, Error> {
         let mut counts = LossCounts::default();
-        // Also of those that are not attached any more: a count never falls.
-        for entry in HOOKS.iter().filter(|entry| entry.is_traced() && self.is_loaded(entry)) {
-            let program = object::program(&self.object, entry.program);
-            let info = program.and_then(|program| program_info(program.as_fd().as_raw_fd()));
-            let info = info.ok_or_else(|| Error::Uncounted {
-                reason: format!("{}: {}", entry.program, io::Error::last_os_error()),
+        for &(fd, point) in &self.counted {
+            let info = program_info(fd).ok_or_else(|| Error::Uncounted {
+                reason: io::Error::last_os_error().to_string(),
             })?;
-            counts.add(entry.points.last().copied(), info.recursion_misses);
+            counts.add(point, info.recursion_misses);
         }
         Ok(counts)
     }
