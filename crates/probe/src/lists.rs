@@ -1,8 +1,10 @@
 //! The mapped record lists: one for each CPU, written by the probes, read here.
 
+use std::fmt;
 use std::io;
 use std::mem::offset_of;
 use std::os::fd::AsFd;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
@@ -178,6 +180,27 @@ impl Lists {
     }
 }
 
+/// How full the lists are, for another thread than the recorder's.
+#[derive(Clone)]
+pub struct Backlog(pub(crate) Arc<Lists>);
+
+impl Backlog {
+    /// The part of the fullest list that has records, 0 to 1.
+    pub fn fullest(&self) -> f64 {
+        let waiting = (0..self.0.len()).map(|list| {
+            let (tail, head) = self.0.span(list);
+            head.saturating_sub(tail)
+        });
+        waiting.max().unwrap_or(0) as f64 / self.0.shape.records as f64
+    }
+}
+
+impl fmt::Debug for Backlog {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Backlog").field(&self.fullest()).finish()
+    }
+}
+
 impl Drop for Lists {
     fn drop(&mut self) {
         // SAFETY: the range is the one that `map` got from mmap, unmapped once. Nothing refers to it
@@ -256,6 +279,17 @@ mod tests {
         append(&lists, 1, 20, false);
         assert_eq!((lists.span(0), lists.span(1)), ((0, 0), (0, 2)));
         assert_eq!((read(&lists, 1, 0), read(&lists, 1, 1)), (Some(10), None));
+    }
+
+    #[test]
+    fn the_fullest_list_counts() {
+        let lists = lists(2);
+        (0..RECORDS / 4).for_each(|at_ns| append(&lists, 1, at_ns, true));
+        append(&lists, 0, 1, true);
+        let backlog = Backlog(Arc::new(lists));
+        assert_eq!(backlog.fullest().to_bits(), 0.25f64.to_bits());
+        backlog.0.release(1, RECORDS / 4);
+        assert!(backlog.fullest() > 0.0 && backlog.fullest() < 0.01);
     }
 
     #[test]

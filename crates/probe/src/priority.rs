@@ -27,14 +27,49 @@ const NICE: i32 = -20;
 #[derive(Debug)]
 pub struct Priority {
     before: Scheduling,
-    class: Option<Class>,
+    raised: Option<Raised>,
 }
 
 /// Which priority a thread got.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Class {
+enum Raised {
     RealTime,
     Nice,
+}
+
+/// A class of the kernel's scheduling (sched(7)).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Class {
+    /// `SCHED_IDLE`: every ordinary thread that wakes gets the CPU of this one at once.
+    Idle,
+    /// `SCHED_OTHER`.
+    Ordinary,
+    /// `SCHED_RR`, the lowest real-time priority.
+    RealTime,
+}
+
+/// A thread of this process, whose class another one may set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Thread(libc::pid_t);
+
+impl Thread {
+    /// The calling thread.
+    pub fn current() -> Self {
+        Self(rustix::thread::gettid().as_raw_nonzero().get())
+    }
+
+    /// Gives it a class.
+    ///
+    /// # Errors
+    /// When the kernel refuses it: a higher class needs `CAP_SYS_NICE`.
+    pub fn set_class(self, class: Class) -> io::Result<()> {
+        let (policy, real_time) = match class {
+            Class::Idle => (libc::SCHED_IDLE, 0),
+            Class::Ordinary => (libc::SCHED_OTHER, 0),
+            Class::RealTime => (libc::SCHED_RR, REAL_TIME),
+        };
+        set_policy_of(self.0, policy, real_time)
+    }
 }
 
 /// The kernel's scheduling of this thread.
@@ -49,17 +84,22 @@ impl Priority {
     /// Raises it as far as the kernel lets this process.
     pub fn raise() -> Self {
         let before = Scheduling::now();
-        let class = if before.is_real_time() || set_policy(libc::SCHED_RR, REAL_TIME).is_ok() {
-            Some(Class::RealTime)
+        let raised = if before.is_real_time() || set_policy(libc::SCHED_RR, REAL_TIME).is_ok() {
+            Some(Raised::RealTime)
         } else {
-            set_nice(NICE).is_ok().then_some(Class::Nice)
+            set_nice(NICE).is_ok().then_some(Raised::Nice)
         };
-        Self { before, class }
+        Self { before, raised }
     }
 
     /// Whether this thread has priority over ordinary ones.
     pub fn is_raised(&self) -> bool {
-        self.class.is_some()
+        self.raised.is_some()
+    }
+
+    /// Whether it has a real-time priority, which counts over the threads of all sessions and control groups.
+    pub fn is_real_time(&self) -> bool {
+        self.raised == Some(Raised::RealTime)
     }
 
     /// Does `work` with the earlier priority, which processes and threads that it starts inherit.
@@ -72,9 +112,9 @@ impl Priority {
 
     fn restore(&mut self) {
         // Every thread may lower its priority (sched(7)), so that a failure leaves nothing to do.
-        let _ = match self.class.take() {
-            Some(Class::RealTime) => set_policy(self.before.policy, self.before.real_time),
-            Some(Class::Nice) => set_nice(self.before.nice),
+        let _ = match self.raised.take() {
+            Some(Raised::RealTime) => set_policy(self.before.policy, self.before.real_time),
+            Some(Raised::Nice) => set_nice(self.before.nice),
             None => Ok(()),
         };
     }
@@ -116,10 +156,19 @@ impl Scheduling {
 }
 
 fn set_policy(policy: libc::c_int, real_time: libc::c_int) -> io::Result<()> {
+    set_policy_of(0, policy, real_time)
+}
+
+/// Of a thread by its number; 0 is this one.
+fn set_policy_of(
+    thread: libc::pid_t,
+    policy: libc::c_int,
+    real_time: libc::c_int,
+) -> io::Result<()> {
     let parameter = libc::sched_param { sched_priority: real_time };
     // libc, as rustix does not have this call.
-    // SAFETY: a structure that lives through the call; 0 is this thread.
-    let result = unsafe { libc::sched_setscheduler(0, policy, &raw const parameter) };
+    // SAFETY: a structure that lives through the call.
+    let result = unsafe { libc::sched_setscheduler(thread, policy, &raw const parameter) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
@@ -152,6 +201,23 @@ mod tests {
             drop(priority);
             assert_eq!(Scheduling::now(), before);
         });
+    }
+
+    #[test]
+    fn another_thread_lowers_a_class_and_raises_it_again() {
+        let (send, thread) = std::sync::mpsc::channel();
+        let (end, ended) = std::sync::mpsc::channel::<()>();
+        let other = std::thread::spawn(move || {
+            send.send(Thread::current()).expect("it is received");
+            let _ = ended.recv();
+            Scheduling::now().policy
+        });
+        let thread = thread.recv().expect("it runs");
+        thread.set_class(Class::Idle).expect("every thread may lower its class");
+        let is_raised = thread.set_class(Class::RealTime).is_ok();
+        drop(end);
+        let policy = other.join().expect("it ends");
+        assert_eq!(policy, if is_raised { libc::SCHED_RR } else { libc::SCHED_IDLE });
     }
 
     #[test]

@@ -25,6 +25,7 @@ use std::time::Duration;
 use sockscope_record::{LossCounts, PointCost};
 
 use crate::error::Error;
+use crate::lists::Backlog;
 use crate::pick::Pick;
 use crate::programs::HookReport;
 use crate::sample::{Openings, Share};
@@ -78,6 +79,11 @@ impl Recorder {
     /// the kernel refuses to measure it.
     pub fn run_ns(&self) -> Option<u64> {
         self.recording.run_ns()
+    }
+
+    /// How full its lists are.
+    pub fn backlog(&self) -> Backlog {
+        self.recording.source().backlog()
     }
 
     /// Records this part of the connections that open from now on. Those that are recorded stay recorded, and those

@@ -13,6 +13,7 @@ pub mod stderr;
 mod cut;
 pub mod failure;
 pub mod filter_args;
+pub mod give_way;
 pub mod hand_over;
 pub mod last_trace;
 pub mod loaded;

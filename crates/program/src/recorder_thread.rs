@@ -7,11 +7,12 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use sockscope_probe::{
-    Error, HookReport, Openings, Options, Pick, Priority, Recorder, Share, Sink,
+    Backlog, Error, HookReport, Openings, Options, Pick, Priority, Recorder, Share, Sink, Thread,
 };
 use sockscope_record::{Connection, LossCounts, PointCost, Record};
 
 use crate::failure::Failure;
+use crate::give_way::{Guard, Pulse};
 
 /// Messages that wait at most. While there are as many the recorder waits, and then misses records, which it counts.
 const MESSAGES_MAX: usize = 4_096;
@@ -40,9 +41,22 @@ pub struct Recording {
     openings: Arc<Mutex<Openings>>,
     /// The limit of the share that is wanted.
     share: Arc<AtomicU64>,
-    hooks: Vec<HookReport>,
+    started: Started,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<Result<(), Error>>>,
+    /// When the records were last taken.
+    taken: Pulse,
+    guard: Option<Guard>,
+}
+
+/// The recorder as it started.
+#[derive(Debug)]
+struct Started {
+    hooks: Vec<HookReport>,
+    backlog: Backlog,
+    thread: Thread,
+    /// When it last looked at the lists.
+    looked: Pulse,
 }
 
 struct Sender(SyncSender<Message>);
@@ -109,7 +123,14 @@ impl Recording {
             let store = |run_ns| *ran_ns.lock().unwrap_or_else(PoisonError::into_inner) = run_ns;
             store(recorder.run_ns());
             attached();
-            let _ = started.send(Ok(recorder.hooks()));
+            let looked = Pulse::default();
+            looked.beat();
+            let _ = started.send(Ok(Started {
+                hooks: recorder.hooks(),
+                backlog: recorder.backlog(),
+                thread: Thread::current(),
+                looked: looked.clone(),
+            }));
             let mut costs_at = Instant::now();
             let mut share = options.share;
             while !stopped.load(Ordering::Relaxed) {
@@ -118,6 +139,7 @@ impl Recording {
                     recorder.set_share(share)?;
                 }
                 recorder.step(&mut sink)?;
+                looked.beat();
                 *opened.lock().unwrap_or_else(PoisonError::into_inner) = recorder.openings();
                 *counted.lock().unwrap_or_else(PoisonError::into_inner) = recorder.missed();
                 if let Some(measured) = &measured
@@ -131,13 +153,34 @@ impl Recording {
             recorder.finish(&mut sink, DRAIN_DEADLINE).map(drop)
         })?;
         match is_started.recv() {
-            Ok(Ok(hooks)) => {
-                let thread = Some(thread);
-                Ok(Self { messages, missed, costs, run_ns, openings, share, hooks, stop, thread })
+            Ok(Ok(started)) => {
+                let (thread, taken) = (Some(thread), Pulse::default());
+                Ok(Self {
+                    messages,
+                    missed,
+                    costs,
+                    run_ns,
+                    openings,
+                    share,
+                    started,
+                    stop,
+                    thread,
+                    taken,
+                    guard: None,
+                })
             }
             Ok(Err(error)) => Err(error.into()),
             Err(_) => Err(Failure::new("the recorder ended before it began")),
         }
+    }
+
+    /// From now on the recorder and the calling thread, which is to take its records, leave the CPU to other programs,
+    /// for as long as nothing is missed by that. Without `CAP_SYS_NICE` all stays as it is.
+    pub fn give_way(&mut self) {
+        self.taken.beat();
+        let recorder = (self.started.thread, self.started.looked.clone());
+        let user = (Thread::current(), self.taken.clone());
+        self.guard = Guard::start(self.started.backlog.clone(), recorder, user);
     }
 
     /// Hands over all messages, and waits for the first one up to `wait`.
@@ -146,6 +189,7 @@ impl Recording {
     ///
     /// When the recorder ended.
     pub fn take(&mut self, wait: Duration, mut each: impl FnMut(Message)) -> Result<(), Failure> {
+        self.taken.beat();
         match self.messages.recv_timeout(wait) {
             Ok(message) => each(message),
             Err(std::sync::mpsc::RecvTimeoutError::Timeout) => return Ok(()),
@@ -196,13 +240,14 @@ impl Recording {
 
     /// The hooks with their state at the start.
     pub fn hooks(&self) -> &[HookReport] {
-        &self.hooks
+        &self.started.hooks
     }
 }
 
 impl Drop for Recording {
     /// Detaches the probes.
     fn drop(&mut self) {
+        self.guard = None;
         self.stop.store(true, Ordering::Relaxed);
         let Some(thread) = self.thread.take() else { return };
         // It may wait for room.

@@ -307,6 +307,7 @@ impl<'a> Watch<'a> {
     }
 
     fn run(&mut self, signals: &StopSignals) -> Result<(), Failure> {
+        self.recording.give_way();
         let started = Instant::now();
         let mut refreshed = started;
         let is_late = |duration| started.elapsed() >= duration;

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use libbpf_rs::RingBuffer;
@@ -15,7 +16,7 @@ use crate::error::Error;
 use crate::hooks::{HOOKS, When};
 use crate::input_devices::InputDevices;
 use crate::layout::{RawEvent, RawRecord, constants as raw};
-use crate::lists::{KINDS, Lists, Shape};
+use crate::lists::{Backlog, KINDS, Lists, Shape};
 use crate::pick::Pick;
 use crate::programs::{Counters, HookReport, Programs, Statistics};
 use crate::sample::Share;
@@ -23,7 +24,7 @@ use crate::sample::Share;
 /// Programs that are loaded and attached, and their output. Dropping it detaches every probe.
 pub(super) struct KernelSource {
     programs: Programs,
-    lists: Lists,
+    lists: Arc<Lists>,
     ring: RingBuffer<'static>,
     /// The events that the ring's callbacks received.
     incoming: Rc<RefCell<Events>>,
@@ -57,7 +58,7 @@ impl KernelSource {
     pub(super) fn start(pick: &Pick, options: Options) -> Result<Self, Error> {
         let mut programs = Programs::load(pick, Shape::of(options.buffer_bytes))?;
         programs.set_share(options.share)?;
-        let lists = programs.lists()?;
+        let lists = Arc::new(programs.lists()?);
         let incoming: Rc<RefCell<Events>> = Rc::default();
         let (for_events, for_options) = (Rc::clone(&incoming), Rc::clone(&incoming));
         let ring = programs.events(
@@ -98,6 +99,10 @@ impl KernelSource {
             costs_before,
             run_ns_before,
         })
+    }
+
+    pub(super) fn backlog(&self) -> Backlog {
+        Backlog(Arc::clone(&self.lists))
     }
 
     #[cfg(feature = "bench")]

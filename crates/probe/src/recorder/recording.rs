@@ -75,7 +75,6 @@ impl<S: RawSource> Recording<S> {
         Ok(recording)
     }
 
-    #[cfg(feature = "bench")]
     pub(super) fn source(&self) -> &S {
         &self.source
     }
