@@ -12,7 +12,7 @@ use sockscope_record::{Kind, Record};
 const SWITCH_NS: u64 = 1_900;
 
 /// A thread on a CPU.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy)]
 struct OnCpu {
     at_ns: u64,
     thread: u32,
@@ -64,7 +64,9 @@ impl CallCpus {
 
     /// Puts the records in order, after the last one.
     pub fn finish(&mut self) {
-        self.threads.values_mut().for_each(|seen| seen.sort_unstable());
+        // It runs before it reads, also where both have one time.
+        let order = |seen: &OnCpu| (seen.at_ns, seen.thread, !seen.is_first);
+        self.threads.values_mut().for_each(|seen| seen.sort_unstable_by_key(order));
         self.cpus.values_mut().for_each(|seen| seen.sort_unstable());
         self.wakeups.values_mut().for_each(|times| times.sort_unstable());
     }
@@ -155,6 +157,8 @@ mod tests {
                 record(Kind::WriteReturn, 1_000, 1),
                 record(Kind::Wakeup, woken_ns, 2),
                 record(Kind::Run, 14_900, 2),
+                // It may have the bytes at once.
+                record(Kind::ReceiveDequeue, 14_900, 2),
                 record(Kind::ReadReturn, 15_500, 2),
                 record(Kind::ReadReturn, 60_000, 1),
             ])
