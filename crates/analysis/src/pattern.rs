@@ -30,21 +30,21 @@ pub const REFILL_MAX_NS: u64 = 200_000;
 /// wait of a kind of step.
 const REFILL_WRITES_MIN: usize = 3;
 
-/// Steps of one kind: their bytes, with the call before and its bytes.
-type StepKind = (u64, Action, u64);
+/// Steps of one kind: the call and its bytes, then the same of the call before.
+type StepKind = [(Action, u64); 2];
 
-/// Think times of writes that no wait went before, as medians of each kind of write.
+/// Think times that no wait went before, as medians of each kind of step.
 #[derive(Debug, Clone, Default)]
 pub struct WarmTimes {
-    /// Writes of as many bytes, after a call of the same kind and as many bytes.
+    /// Calls of as many bytes, after a call of the same kind and as many bytes.
     by_size: HashMap<StepKind, u64>,
-    /// Writes after the same kind of call. They count where there are few of a size.
-    by_call: HashMap<Action, u64>,
+    /// Calls after the same kind of call. They count where there are few of a size.
+    by_call: HashMap<[Action; 2], u64>,
 }
 
 impl WarmTimes {
     fn of(&self, kind: StepKind) -> Option<u64> {
-        self.by_size.get(&kind).or_else(|| self.by_call.get(&kind.1)).copied()
+        self.by_size.get(&kind).or_else(|| self.by_call.get(&kind.map(|call| call.0))).copied()
     }
 }
 
@@ -131,32 +131,31 @@ impl Activity {
         pairs.filter(is_chosen).map(|pair| pair[1].think_ns).collect()
     }
 
-    /// The think times of its writes without a wait.
+    /// The think times of its steps without a wait.
     pub fn warm_times(&self) -> WarmTimes {
         let mut by_size: HashMap<StepKind, Vec<u64>> = HashMap::new();
-        let mut by_call: HashMap<Action, Vec<u64>> = HashMap::new();
-        for (kind, write, is_cold) in self.sequences.iter().flat_map(|steps| writes(steps)) {
-            if !is_cold {
-                by_size.entry(kind).or_default().push(write.think_ns);
-                by_call.entry(kind.1).or_default().push(write.think_ns);
+        let mut by_call: HashMap<[Action; 2], Vec<u64>> = HashMap::new();
+        for steps in &self.sequences {
+            for (at, kind) in thoughts(steps).filter(|thought| !thought.is_cold).map(Thought::place)
+            {
+                by_size.entry(kind).or_default().push(steps[at].think_ns);
+                by_call.entry(kind.map(|call| call.0)).or_default().push(steps[at].think_ns);
             }
         }
         WarmTimes { by_size: medians(by_size), by_call: medians(by_call) }
     }
 
-    /// Gives the writes after a wait their think times without one, from a recording of the same program. Returns the
+    /// Gives the steps after a wait their think times without one, from a recording of the same program. Returns the
     /// number of writes that took a time.
     pub fn take_warm_times(&mut self, warm: &WarmTimes) -> u64 {
         let mut taken = 0;
         for steps in &mut self.sequences {
-            let own: Vec<(StepKind, bool)> =
-                writes(steps).map(|(kind, _, is_cold)| (kind, is_cold)).collect();
-            // The first step has no call before it.
-            let writes = steps.iter_mut().skip(1).filter(|step| step.action == Action::Write);
-            for (step, (kind, is_cold)) in writes.zip(own) {
-                if let Some(warm_ns) = warm.of(kind).filter(|_| is_cold) {
-                    step.warm_ns = Some(warm_ns);
-                    taken += 1;
+            let cold: Vec<_> =
+                thoughts(steps).filter(|thought| thought.is_cold).map(Thought::place).collect();
+            for (at, kind) in cold {
+                if let Some(warm_ns) = warm.of(kind) {
+                    steps[at].warm_ns = Some(warm_ns);
+                    taken += u64::from(steps[at].action == Action::Write);
                 }
             }
         }
@@ -176,28 +175,47 @@ impl Activity {
     }
 }
 
-/// The writes of a sequence but for the first step, each with its kind. They are cold where the last read before waited, or
-/// where no read is before it.
-fn writes(steps: &[Step]) -> impl Iterator<Item = (StepKind, &Step, bool)> {
+/// A step before which the program thinks.
+struct Thought {
+    /// Its number in the sequence.
+    at: usize,
+    kind: StepKind,
+    is_cold: bool,
+}
+
+impl Thought {
+    fn place(self) -> (usize, StepKind) {
+        (self.at, self.kind)
+    }
+}
+
+/// The writes of a sequence, and the reads that a program began to wait in a known time after its write, but for the
+/// first step. They are cold where the last read before waited, or where no read is before them.
+fn thoughts(steps: &[Step]) -> impl Iterator<Item = Thought> {
     let mut is_cold = true;
-    steps.windows(2).filter_map(move |pair| {
+    steps.windows(2).enumerate().filter_map(move |(before_at, pair)| {
         let [before, step] = [&pair[0], &pair[1]];
         if before.action == Action::Read {
             is_cold = step.after_wait;
         }
-        let kind = (step.bytes, before.action, before.bytes);
-        (step.action == Action::Write).then_some((kind, step, is_cold))
+        let begins_to_wait = step.woken && step.think_ns > 0 && before.action == Action::Write;
+        let kind = [(step.action, step.bytes), (before.action, before.bytes)];
+        (step.action == Action::Write || begins_to_wait).then_some(Thought {
+            at: before_at + 1,
+            kind,
+            is_cold,
+        })
     })
 }
 
-/// The value in the middle of each kind with enough writes.
+/// The value in the middle of each kind with enough steps.
 fn medians<K: Eq + Hash>(times: HashMap<K, Vec<u64>>) -> HashMap<K, u64> {
     let known =
         times.into_iter().filter_map(|(kind, times)| Some((kind, median_of_enough(times)?)));
     known.collect()
 }
 
-/// The value in the middle of enough writes.
+/// The value in the middle of enough steps.
 fn median_of_enough(times: Vec<u64>) -> Option<u64> {
     let is_known = times.len() >= REFILL_WRITES_MIN;
     median(times).filter(|_| is_known)
@@ -272,7 +290,7 @@ mod tests {
                 think_ns,
                 after_wait,
                 warm_ns: None,
-                woken: false,
+                woken: action == Action::Read && think_ns > 0,
             });
             after_wait = letter == "R";
         }
@@ -302,6 +320,18 @@ mod tests {
         let quick = side("r9 w1/5 r9 w1/6 r9 w1/7 r9 w2/50 r9 w2/51");
         assert_eq!(cold.take_warm_times(&quick.warm_times()), 4);
         assert_eq!(warm(&cold), [Some(6), Some(7), Some(7), Some(7)]);
+    }
+
+    #[test]
+    fn a_read_takes_the_time_until_it_began_to_wait() {
+        let mut cold = side(&"w10/200 R50/45 ".repeat(4));
+        let quick = side(&"w10/60 r50/9 ".repeat(4));
+        assert_eq!(cold.take_warm_times(&quick.warm_times()), 3);
+        let reads = cold.sequences[0].iter().filter(|step| step.action == Action::Read);
+        assert_eq!(reads.map(|step| step.warm_ns).collect::<Vec<_>>(), [Some(9); 4]);
+        let mut unknown = side(&"w10/200 R50 ".repeat(4));
+        unknown.take_warm_times(&quick.warm_times());
+        assert_eq!(unknown.sequences[0][1].warm_ns, None);
     }
 
     #[test]
