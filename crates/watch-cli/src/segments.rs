@@ -18,6 +18,9 @@ const PARTS_OF_KEEP: u32 = 10;
 const AGE_MAX: Duration = Duration::from_secs(60);
 /// A kill may cost the records of so much time. Each time writes a short batch.
 const FLUSH_EVERY_NS: u64 = 200_000_000;
+/// By so much the open segment may grow until the next look: a batch of records, end marks, and the description of the
+/// recording.
+const GROWTH_BYTES: u64 = 2 << 20;
 /// Where a segment cannot be written: time until the next attempt.
 const AGAIN_AFTER_NS: u64 = 1_000_000_000;
 
@@ -147,7 +150,6 @@ impl Segments {
                 && !open.described.contains(&it.id)
         });
         let closed: Vec<Connection> = undescribed.cloned().collect();
-        let bytes = open.writer.written();
         let meta = Meta {
             clock: [&open.meta.clock[..], &[machine::clock()]].concat(),
             loss: open.loss,
@@ -158,8 +160,10 @@ impl Segments {
         match described.and_then(|()| open.writer.finish(meta)) {
             Ok(()) => {
                 let (number, from_ns) = (open.number, open.from_ns);
-                self.ring.push(Segment { number, from_ns, until_ns: now_ns, bytes });
                 let folder = self.path(number);
+                // The description and the end marks too.
+                let bytes = size_of_files(&folder);
+                self.ring.push(Segment { number, from_ns, until_ns: now_ns, bytes });
                 if let Some(sealed) = &mut self.sealed {
                     self.ring.hold_one(number);
                     sealed.push(Sealed { number, folder, times_ns: (from_ns, now_ns) });
@@ -187,7 +191,7 @@ impl Segments {
         }
         let open_bytes = self.open.as_ref().map_or(0, |open| open.writer.written());
         let keep_since_ns = now_ns.saturating_sub(self.ring.keep_ns());
-        for segment in self.ring.surplus(now_ns, open_bytes) {
+        for segment in self.ring.surplus(now_ns, open_bytes + GROWTH_BYTES) {
             self.removed_early += u64::from(segment.until_ns > keep_since_ns);
             self.remove(segment);
         }
@@ -268,6 +272,17 @@ pub struct Held {
     pub folders: Vec<PathBuf>,
 }
 
+/// Sizes of the files in this folder, and in the folders in it.
+fn size_of_files(folder: &Path) -> u64 {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let size = |path: PathBuf| match path.symlink_metadata() {
+        Ok(metadata) if metadata.is_dir() => size_of_files(&path),
+        Ok(metadata) => metadata.len(),
+        Err(_) => 0,
+    };
+    entries.map(|entry| size(entry.path())).sum()
+}
+
 /// Takes the folder for the segments of this process. Those of an earlier one, which was killed, are handed over.
 pub fn prepare(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
     let cannot = |error| Failure::file("cannot use the folder", folder, &error);
@@ -284,4 +299,48 @@ pub fn prepare(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
     }
     earlier.sort();
     Ok(earlier)
+}
+
+#[cfg(test)]
+mod tests {
+    use sockscope_record::{Direction, Kind};
+
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    #[test]
+    fn all_files_together_are_never_larger_than_the_bound() {
+        let temporary = tempfile::tempdir().unwrap();
+        // A long description counts, too.
+        let meta = Meta { notes: vec!["x".repeat(500_000)], ..Meta::default() };
+        let bytes_max = 8 << 20;
+        let keep = Duration::from_secs(60);
+        let mut segments = Segments::new(temporary.path().to_owned(), meta, keep, bytes_max);
+        let flow = ConnectionId(1).flow(Direction::FromClient);
+        // Offsets that no column makes small.
+        let mut offset = 1_u64;
+        for look in 0..600 {
+            let now_ns = look * SECOND / 10;
+            let records: Vec<Record> = (0..2_000)
+                .map(|number| {
+                    offset = offset.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+                    Record {
+                        at_ns: now_ns + number,
+                        flow,
+                        offset,
+                        kind: Kind::SendEnqueue,
+                        ..Record::default()
+                    }
+                })
+                .collect();
+            segments.push(&records, now_ns);
+            segments.look(now_ns);
+            let bytes = size_of_files(temporary.path());
+            assert!(bytes <= bytes_max, "look {look}: {bytes} of {bytes_max}");
+        }
+        let (not_written, removed_early) = segments.given_up();
+        assert_eq!(not_written, 0);
+        assert!(removed_early > 0, "the bound was not reached");
+    }
 }
