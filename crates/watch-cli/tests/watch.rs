@@ -1,6 +1,7 @@
 //! `sockscope-watch watch` on traffic of this machine.
 
 mod common;
+mod mixed;
 mod tail;
 
 use std::collections::BTreeMap;

@@ -81,15 +81,20 @@ impl Watch {
 
     /// Waits for a message with this in it.
     pub fn wait_for(&mut self, word: &str) -> String {
-        let until = Instant::now() + Duration::from_secs(60);
+        let line = self.wait_at_most(Duration::from_secs(60), word);
+        line.unwrap_or_else(|| panic!("no {word:?} in\n{}", self.said))
+    }
+
+    /// Waits for it so long; `None` where it is not said.
+    pub fn wait_at_most(&mut self, time: Duration, word: &str) -> Option<String> {
+        let until = Instant::now() + time;
         loop {
             let left = until.saturating_duration_since(Instant::now());
-            let line = self.messages.recv_timeout(left);
-            let line = line.unwrap_or_else(|_| panic!("no {word:?} in\n{}", self.said));
+            let line = self.messages.recv_timeout(left).ok()?;
             self.said += &line;
             self.said.push('\n');
             if line.contains(word) {
-                return line;
+                return Some(line);
             }
         }
     }
