@@ -112,29 +112,51 @@ impl Prometheus {
 
     /// Labels and values of the series now; panics where the query is not valid.
     fn query(&self, query: &str) -> Vec<(Value, f64)> {
+        self.query_with(query, "")
+    }
+
+    /// Those at a time in seconds since 1970.
+    fn query_at(&self, query: &str, at_s: f64) -> Vec<(Value, f64)> {
+        self.query_with(query, &format!("&time={at_s:.3}"))
+    }
+
+    fn query_with(&self, query: &str, more: &str) -> Vec<(Value, f64)> {
         let escaped = query.bytes().map(|byte| format!("%{byte:02x}")).collect::<String>();
-        let data = self.ask(&format!("/api/v1/query?query={escaped}")).expect("it listens");
+        let data = self.ask(&format!("/api/v1/query?query={escaped}{more}")).expect("it listens");
         let series = data["result"].as_array().unwrap().iter();
         let value = |one: &Value| one["value"][1].as_str().unwrap().parse().unwrap();
         series.map(|one| (one["metric"].clone(), value(one))).collect()
     }
 
-    /// Waits for the end of a scrape that began later than this moment.
-    fn wait_for_scrape(&self, folder: &Path) {
+    /// Waits for the end of the first scrape that began later than this moment. The time of its samples.
+    fn wait_for_scrape(&self, folder: &Path) -> f64 {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs_f64();
         let until = Instant::now() + Duration::from_secs(30);
         loop {
-            let up = self.ask("/api/v1/query?query=up");
-            let is_up = up.is_some_and(|data| data["result"][0]["value"][1] == "1");
-            // The time of its sample is that at which the scrape began.
-            let began = is_up.then(|| self.query("timestamp(up)")[0].1);
-            if began.is_some_and(|began| began > now) {
-                return;
+            let up = self.ask("/api/v1/query?query=up[1m]");
+            // The time of a sample is that at which the scrape began.
+            let of_up = up.as_ref().and_then(|data| data["result"][0]["values"].as_array());
+            let mut scrapes = of_up.into_iter().flatten().filter(|sample| sample[1] == "1");
+            let first = scrapes.find_map(|sample| sample[0].as_f64().filter(|at_s| *at_s > now));
+            if let Some(at_s) = first {
+                return at_s;
             }
             let log = || fs::read_to_string(folder.join("log")).unwrap_or_default();
-            assert!(Instant::now() < until, "no scrape: {began:?}\n{}", log());
+            assert!(Instant::now() < until, "no scrape: {up:?}\n{}", log());
             std::thread::sleep(Duration::from_millis(100));
         }
+    }
+
+    /// Of the panels that must show the stall: title, series at this scrape, and whether the stall is among them.
+    fn shown_at(&self, queries: &[(String, String)], scrape_s: f64) -> Vec<(&str, String, bool)> {
+        let panels = OF_THE_STALL.into_iter().flat_map(|(title, label, name, least)| {
+            queries.iter().filter(move |(panel, _)| panel == title).map(move |(_, query)| {
+                let series = self.query_at(&filled_in(query), scrape_s);
+                let of_stall = series.iter().find(|(labels, _)| labels[label] == name);
+                (title, format!("{series:?}"), of_stall.is_some_and(|(_, value)| *value >= least))
+            })
+        });
+        panels.collect()
     }
 }
 
@@ -169,16 +191,17 @@ fn root_each_query_has_series_and_a_stall_shows_within_one_scrape() {
     };
     prometheus.wait_for_scrape(folder.path());
     calls.begin();
-    recorder.wait_for("a trace is kept: ");
-    // The recorder counted the stall before it said so: the next scrape has it.
-    prometheus.wait_for_scrape(folder.path());
     let queries = queries();
-    for (title, label, name, least) in OF_THE_STALL {
-        for (_, query) in queries.iter().filter(|(panel, _)| panel == title) {
-            let series = prometheus.query(&filled_in(query));
-            let shown = series.iter().find(|(labels, _)| labels[label] == name);
-            assert!(shown.is_some_and(|(_, value)| *value >= least), "{title}: {series:?}");
-        }
+    let before_s = prometheus.wait_for_scrape(folder.path());
+    recorder.wait_for("a trace is kept: ");
+    // The recorder counted the stall before it said so: the first scrape from now on has it, and the one before the
+    // stall has not.
+    let next_s = prometheus.wait_for_scrape(folder.path());
+    for (title, series, is_shown) in prometheus.shown_at(&queries, before_s) {
+        assert!(!is_shown, "{title} before the stall: {series}");
+    }
+    for (title, series, is_shown) in prometheus.shown_at(&queries, next_s) {
+        assert!(is_shown, "{title} at the first scrape after the stall: {series}");
     }
     // Rates need two scrapes, and TCP its time to send again.
     let until = Instant::now() + Duration::from_secs(15);
