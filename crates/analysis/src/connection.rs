@@ -48,6 +48,8 @@ pub(crate) fn analyze_connection(
     openings: &Openings,
     each: &mut dyn FnMut(&FlowParts<'_>),
 ) -> (ConnectionAnalysis, Vec<Delay>) {
+    let own_losses = losses.with_left_out(store);
+    let losses = own_losses.as_ref().unwrap_or(losses);
     let end_ns = store.end_ns().unwrap_or(0);
     let flows = [Direction::FromClient, Direction::FromServer]
         .map(|direction| analyze_flow(store, direction, losses, drop_reasons, each));

@@ -37,8 +37,9 @@ impl FlowCurves {
         losses: &[LossInterval],
         reasons: &DropReasons,
     ) -> Self {
-        let protocol = store.connection.protocol;
-        Self::with_losses(store, direction, &Losses::touching(protocol, losses), reasons)
+        let losses = Losses::touching(store.connection.protocol, losses);
+        let losses = losses.with_left_out(store).unwrap_or(losses);
+        Self::with_losses(store, direction, &losses, reasons)
     }
 
     pub(crate) fn with_losses(

@@ -24,6 +24,8 @@ mod interface;
 mod kernel_socket;
 mod ledger;
 mod ledger_detail;
+#[cfg(test)]
+mod left_out_tests;
 mod nesting;
 mod opening;
 mod openings;

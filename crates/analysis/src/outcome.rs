@@ -90,7 +90,8 @@ pub(crate) fn reset(store: &ConnectionStore) -> Option<(Side, u64)> {
 /// The sides whose last segments offer a receive window of 0, with the time since then, of a
 /// connection that was still open when the trace ended: the other end cannot send before they read.
 pub(crate) fn shut_windows(store: &ConnectionStore) -> Vec<(Side, u64)> {
-    if store.connection.closed_ns.is_some() || reset(store).is_some() {
+    let is_over = store.connection.closed_ns.is_some() || store.left_out_ns().is_some();
+    if is_over || reset(store).is_some() {
         return Vec::new();
     }
     let directions = [Direction::FromClient, Direction::FromServer].into_iter();

@@ -6,7 +6,7 @@ use sockscope_record::{Connection, ConnectionId, Point, Protocol};
 
 use crate::ranges::{Range, union};
 use crate::timeline::by_start;
-use crate::{LossInterval, OfOthers, Passage};
+use crate::{ConnectionStore, LossInterval, OfOthers, Passage};
 
 /// All losses of a trace, by the records that they may have touched.
 #[derive(Debug)]
@@ -101,6 +101,23 @@ impl Losses {
         let beside = times_of(None);
         let any = by_point.iter().fold(beside.clone(), |any, times| union(&any, times));
         Self { by_point, by_hit, beside, any, unanchored, intervals }
+    }
+
+    /// These, and after the time at which sampling left the connection out any record of it; `None` if it did not.
+    pub(crate) fn with_left_out(&self, store: &ConnectionStore) -> Option<Self> {
+        let start_ns = store.left_out_ns()?;
+        let of_point = |point| LossInterval {
+            start_ns,
+            end_ns: u64::MAX,
+            point,
+            count: 1,
+            of_datagrams: false,
+            // Positions before it are as certain as they were.
+            is_anchored: true,
+        };
+        let points = Point::ALL.map(Some).into_iter().chain([None]);
+        let all = self.intervals.iter().copied().chain(points.map(of_point));
+        Some(Self::new(by_start(all.collect())))
     }
 
     /// Whether losses may have hidden records at `point`, also those recorded as of another one.

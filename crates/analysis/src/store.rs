@@ -255,6 +255,11 @@ impl ConnectionStore {
         passes.map(|pass| pass.at_ns).chain(events).min()
     }
 
+    /// Since when sampling left the connection out: nothing later of it was recorded.
+    pub fn left_out_ns(&self) -> Option<u64> {
+        self.flows[0].events_of(Kind::LeftOut).next().map(|event| event.at_ns)
+    }
+
     /// Time of the last record of all; `None` without one.
     pub(crate) fn last_ns(&self) -> Option<u64> {
         let flows = self.flows.iter();

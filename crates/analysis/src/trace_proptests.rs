@@ -227,6 +227,31 @@ fn packets_are_whole(all: &[Record], kept: &[Record]) -> bool {
 
 proptest! {
     #[test]
+    fn a_stream_that_is_left_out_is_known_until_then_and_never_after(plan in plans(), when in 0..100_usize) {
+        let stream = send(&plan);
+        let all = &stream.records;
+        let at_ns = all[when * all.len() / 100].at_ns;
+        let flow = all[0].flow;
+        let mut records = all.clone();
+        records.retain(|record| record.at_ns <= at_ns);
+        records.push(Record { at_ns, flow, kind: Kind::LeftOut, ..Record::default() });
+        is_true_where_known(&stream, &records)?;
+        let stores = analyzer(&records, false).into_stores();
+        let curves = curves(&stores);
+        let span = (all[0].at_ns, all[all.len() - 1].at_ns);
+        for span in ledger::timeline(&stores.connections[0], Direction::FromClient, &curves, span) {
+            let is_known = span.part != LedgerPart::Unknown;
+            prop_assert_eq!(is_known, span.end_ns <= at_ns, "left out at {}: {:?}", at_ns, span);
+        }
+        for stage in Stage::ALL {
+            let steps = curves.lengths(stage).unwrap_or_default();
+            let later = steps.into_iter().filter(|step| step.at_ns > at_ns);
+            prop_assert!(later.into_iter().all(|step| step.length_bytes.is_none()), "{:?}", stage);
+        }
+        prop_assert_eq!(analyzer(&records, false).finish(TraceFacts::default()).connections[0].findings.len(), 0);
+    }
+
+    #[test]
     fn every_byte_is_accounted_for(plan in plans()) {
         let flow = analysis(&send(&plan).records).connections[0].flows[0].clone();
         prop_assert_eq!(flow.bytes, u64::from(plan.bytes));

@@ -86,8 +86,8 @@ impl Recorder {
         self.recording.source().backlog()
     }
 
-    /// Records this part of the connections that open from now on. Those that are recorded stay recorded, and those
-    /// that were left out stay left out.
+    /// Records this part of the connections from now on. Those that are recorded and that it has no more are left out
+    /// from now on. Those that were left out stay left out.
     ///
     /// # Errors
     /// When the kernel refuses it.

@@ -55,12 +55,16 @@ impl Default for Share {
 }
 
 /// Connections that a recording decided on.
+///
+/// A connection that is left out on the way is one that was recorded until then.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Openings {
     /// Those that are recorded.
     pub recorded: u64,
     /// Those whose hash is not below the limit, each once.
     pub left_out: u64,
+    /// Those that were recorded, until the share fell below their hash.
+    pub left_out_later: u64,
 }
 
 impl Openings {
@@ -69,29 +73,42 @@ impl Openings {
         Self {
             recorded: self.recorded.saturating_sub(before.recorded),
             left_out: self.left_out.saturating_sub(before.left_out),
+            left_out_later: self.left_out_later.saturating_sub(before.left_out_later),
         }
     }
 
     /// A sentence for the readers of the recording, where it lacks connections.
     pub fn note(self) -> Option<String> {
-        let Self { recorded, left_out } = self;
-        let percent = recorded as f64 / (recorded + left_out) as f64 * 100.0;
-        let others = match left_out {
-            0 => return None,
-            1 => "1 other was".to_owned(),
-            more => format!("{more} others were"),
+        let Self { recorded, left_out, left_out_later } = self;
+        let were = |count: u64, one: &str, more: &str| match count {
+            1 => format!("1 {one} was"),
+            count => format!("{count} {more} were"),
         };
-        Some(format!(
-            "recorded {percent:.1} % of the connections ({recorded}) by a stable hash; {others} left out: all \
-             totals are of the recorded ones"
-        ))
+        let mut parts = Vec::new();
+        if left_out > 0 {
+            let percent = recorded as f64 / (recorded + left_out) as f64 * 100.0;
+            let others = were(left_out, "other", "others");
+            parts.push(format!(
+                "recorded {percent:.1} % of the connections ({recorded}) by a stable hash; {others} left out"
+            ));
+        }
+        if left_out_later > 0 {
+            let recorded = were(left_out_later, "recorded connection", "recorded connections");
+            parts.push(format!("{recorded} left out on the way, and unknown from there on"));
+        }
+        let all = parts.join("; ");
+        (!all.is_empty()).then(|| format!("{all}: all totals are of the recorded ones"))
     }
 }
 
 impl Counters {
     pub(crate) fn openings(&self) -> Openings {
         let recorded = u64::from(self.connections_opened);
-        Openings { recorded, left_out: self.connections_left_out }
+        Openings {
+            recorded,
+            left_out: self.connections_left_out,
+            left_out_later: self.connections_left_out_later,
+        }
     }
 }
 
@@ -167,7 +184,7 @@ mod tests {
 
     #[test]
     fn a_recording_without_some_connections_has_a_note() {
-        let openings = |recorded, left_out| Openings { recorded, left_out };
+        let openings = |recorded, left_out| Openings { recorded, left_out, ..Openings::default() };
         let note = openings(1_210, 8_825).since(openings(10, 25)).note();
         assert_eq!(
             note.as_deref(),
@@ -179,6 +196,16 @@ mod tests {
         assert_eq!(openings(9, 5).since(openings(0, 5)).note(), None);
         let one = openings(0, 1).note().unwrap();
         assert!(one.starts_with("recorded 0.0 %") && one.contains("1 other was left out"), "{one}");
+        let later = |left_out, left_out_later| Openings { recorded: 3, left_out, left_out_later };
+        assert_eq!(
+            later(1, 1).note().as_deref(),
+            Some(
+                "recorded 75.0 % of the connections (3) by a stable hash; 1 other was left out; 1 recorded \
+                 connection was left out on the way, and unknown from there on: all totals are of the recorded ones"
+            )
+        );
+        let note = later(0, 2).since(later(0, 0)).note().unwrap();
+        assert!(note.starts_with("2 recorded connections were left out on the way"), "{note}");
     }
 
     #[test]

@@ -233,7 +233,7 @@ impl Recording {
         *self.openings.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Has this part of the connections recorded that open a moment later.
+    /// Has this part of the connections recorded, a moment later. Others are left out from then on.
     pub fn set_share(&self, share: Share) {
         self.share.store(share.limit(), Ordering::Relaxed);
     }

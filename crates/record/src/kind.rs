@@ -213,6 +213,9 @@ pub enum Kind {
     /// becomes ESTABLISHED. `code`: a [`WindowScale`](crate::WindowScale). An end that scales its windows has
     /// none.
     WindowScale = 35,
+    /// Sampling leaves the connection out from here on, in both directions: nothing later of it is recorded. The flow
+    /// is that from the client.
+    LeftOut = 36,
 }
 
 named! {
@@ -245,6 +248,7 @@ named! {
         Interface => "Interface",
         Accept => "Accept",
         WindowScale => "WindowScale",
+        LeftOut => "LeftOut",
     }
 }
 

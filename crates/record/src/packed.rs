@@ -644,7 +644,9 @@ mod tests {
             Kind::Interface => "interface",
             Kind::Accept => "acceptor",
             Kind::WindowScale => "window_scale",
-            Kind::ReceiveEnqueue | Kind::WriteCall | Kind::Wakeup | Kind::Run => return None,
+            Kind::ReceiveEnqueue | Kind::WriteCall | Kind::Wakeup | Kind::Run | Kind::LeftOut => {
+                return None;
+            }
         })
     }
 

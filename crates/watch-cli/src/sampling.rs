@@ -76,7 +76,7 @@ impl Sampling {
         let change = self.budget.look(spent.at_ns, spent_ns)?;
         let [cost, limit, share] =
             [self.budget.cost(), self.budget.limit(), self.share()].map(percent);
-        let is_now = format!("{share} of new connections are recorded from now on, each whole");
+        let is_now = format!("{share} of the connections are recorded from now on");
         let words = match change {
             Change::Fell(_) => {
                 format!("the cost is {cost} of a CPU, above the budget of {limit}: {is_now}")
@@ -119,9 +119,11 @@ impl Sampling {
         let all = all.unwrap_or_else(|| "unknown".to_owned());
         Some(format!(
             "the cost was {sum} of a CPU (budget {limit}): probes {probes}, this program {process}; it used \
-             {:.2} s of CPU time since its start, by /proc/self/stat {all}; {} recorded, {} left out",
+             {:.2} s of CPU time since its start, by /proc/self/stat {all}; {} recorded, {} of them left out on the \
+             way, {} others left out",
             now.process_ns as f64 * 1e-9,
             counted(openings.recorded, "connection"),
+            openings.left_out_later,
             openings.left_out
         ))
     }
@@ -153,7 +155,7 @@ mod tests {
     }
 
     fn openings(recorded: u64, left_out: u64) -> Openings {
-        Openings { recorded, left_out }
+        Openings { recorded, left_out, left_out_later: recorded / 2 }
     }
 
     #[test]
@@ -162,14 +164,15 @@ mod tests {
         let looks = (0..=3)
             .map(|second| sampling.look(at(second, second * SECOND / 10), openings(0, 0), false));
         let changes: Vec<_> = looks.flatten().collect();
-        let words = "the cost is 10 % of a CPU, above the budget of 3.00 %: 50 % of new connections are recorded \
-                     from now on, each whole";
+        let words = "the cost is 10 % of a CPU, above the budget of 3.00 %: 50 % of the connections are recorded from \
+                     now on";
         assert_eq!(changes, [(Share::of(0.5), words.to_owned())]);
         let said = sampling.summary(openings(7, 8)).unwrap();
         assert!(said.starts_with(
             "the cost was 10 % of a CPU (budget 3.00 %): probes 2.50 %, this program 7.50 %"
         ));
-        assert!(said.ends_with("7 connections recorded, 8 left out"), "{said}");
+        let counts = "7 connections recorded, 3 of them left out on the way, 8 others left out";
+        assert!(said.ends_with(counts), "{said}");
     }
 
     #[test]

@@ -395,6 +395,7 @@ impl<'a> Watch<'a> {
             cpu_s: process_ns() as f64 * 1e-9,
             share: self.sampling.as_ref().map_or(1.0, Sampling::share),
             left_out: openings.left_out,
+            left_out_later: openings.left_out_later,
             segment_bytes: self.segments.bytes(),
             kept: self.kept,
             refused: self.quota.refused(),

@@ -49,6 +49,8 @@ pub struct Counted {
     pub share: f64,
     /// Connections that sampling left out since the start.
     pub left_out: u64,
+    /// Recorded connections that it left out on the way.
+    pub left_out_later: u64,
     /// Bytes of the segments on the disk.
     pub segment_bytes: u64,
     /// Bundles that were kept.
@@ -79,6 +81,7 @@ pub struct Metrics {
     records: Counter,
     connections: Family<OfSample, Gauge>,
     left_out: Counter,
+    left_out_later: Counter,
     share: Gauge<f64, AtomicU64>,
     overflow: Counter,
     cpu: Seconds,
@@ -117,6 +120,7 @@ impl Default for Metrics {
             records: Counter::default(),
             connections: Family::default(),
             left_out: Counter::default(),
+            left_out_later: Counter::default(),
             share: Gauge::default(),
             overflow: Counter::default(),
             cpu: Seconds::default(),
@@ -193,6 +197,11 @@ impl Metrics {
             "connections_left_out",
             "Connections that sampling left out",
             self.left_out.clone(),
+        );
+        all.register(
+            "connections_left_out_later",
+            "Recorded connections that sampling left out on the way",
+            self.left_out_later.clone(),
         );
         all.register_with_unit(
             "sample",
@@ -372,12 +381,14 @@ impl Metrics {
             let seconds = self.run_time.get_or_create(&OfPoint { point: point.name() });
             seconds.inc_by((cost.run_ns as f64 * NS - seconds.get()).max(0.0));
         }
-        let left_out = counted.left_out.saturating_sub(self.left_out.get());
-        let not_sampled = OfSample { sampled: "false" };
-        self.connections
-            .get_or_create(&not_sampled)
-            .set(i64::try_from(left_out).unwrap_or(i64::MAX));
-        to(&self.left_out, counted.left_out);
+        for (sampled, all, now) in [
+            ("false", &self.left_out, counted.left_out),
+            ("partly", &self.left_out_later, counted.left_out_later),
+        ] {
+            let fresh = i64::try_from(now.saturating_sub(all.get())).unwrap_or(i64::MAX);
+            self.connections.get_or_create(&OfSample { sampled }).set(fresh);
+            to(all, now);
+        }
         self.share.set(counted.share);
         self.cpu.inc_by((counted.cpu_s - self.cpu.get()).max(0.0));
         self.segment_bytes.set(i64::try_from(counted.segment_bytes).unwrap_or(i64::MAX));
@@ -425,13 +436,16 @@ mod tests {
     #[test]
     fn connections_that_sampling_left_out_are_counted_by_refresh_and_in_all() {
         let metrics = Metrics::default();
-        for left_out in [7, 10] {
-            metrics.recorder(&Counted { left_out, share: 0.25, ..Counted::default() });
+        for (left_out, left_out_later) in [(7, 1), (10, 6)] {
+            let counted = Counted { left_out, left_out_later, share: 0.25, ..Counted::default() };
+            metrics.recorder(&counted);
         }
         let text = metrics.text();
         for line in [
             "sockscope_connections{sampled=\"false\"} 3",
+            "sockscope_connections{sampled=\"partly\"} 5",
             "sockscope_connections_left_out_total 10",
+            "sockscope_connections_left_out_later_total 6",
             "sockscope_sample_ratio 0.25",
         ] {
             assert!(text.lines().any(|it| it == line), "{line} is not in\n{text}");

@@ -15,7 +15,8 @@ impl Kept {
     /// do the last write of a request that was not answered, and its read.
     pub fn forget_before(&mut self, at_ns: u64, tally: &mut Tally) -> bool {
         self.sort();
-        let is_over = self.store.connection.closed_ns.is_some_and(|closed_ns| closed_ns < at_ns);
+        let ended_ns = self.store.connection.closed_ns.or(self.store.left_out_ns());
+        let is_over = ended_ns.is_some_and(|ended_ns| ended_ns < at_ns);
         let is_old = self.store.last_ns().is_none_or(|last_ns| last_ns < at_ns);
         if is_old && (is_over || !self.is_described) {
             self.store.flows.iter().for_each(|flow| take_from(tally, flow));
@@ -137,7 +138,9 @@ fn state(event: &Record) -> Option<(Kind, u32)> {
     let of = match event.kind {
         Kind::Interface => event.code.into(),
         Kind::WriteCall | Kind::WriteReturn | Kind::ReadReturn => event.thread,
-        Kind::SynOptions | Kind::StateChange | Kind::Accept | Kind::WindowScale => 0,
+        Kind::SynOptions | Kind::StateChange | Kind::Accept | Kind::WindowScale | Kind::LeftOut => {
+            0
+        }
         _ => event.state_option()?,
     };
     Some((event.kind, of))

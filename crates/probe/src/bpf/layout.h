@@ -422,6 +422,7 @@ enum event_kind {
 	EVENT_SOCKET = 8, /* a datagram socket got its first one, another size, or a peer to send to */
 	EVENT_INTERFACE = 9, /* a flow leaves its host by another queueing discipline than before */
 	EVENT_ACCEPT = 10, /* a program has the connection, and asked for its peer */
+	EVENT_LEFT_OUT = 11, /* sampling leaves a logged connection out from here on */
 };
 
 /* Whether the ends of a connection offered to scale their windows (RFC 7323), as one of them knows it. */

@@ -25,16 +25,48 @@ struct sweep {
 	__u32 now;
 };
 
-/* Ends the connection of one slot where no packet used it for as long. */
+/*
+ * The share fell: the connection is left out from now on, whatever the share is later. Without a slot, its sockets
+ * and packets cost no more than those of a connection that was never logged. The event has a time before any hit
+ * that finds no slot. Without room for it the slot stays until the next look.
+ */
+static __noinline int leave_out_slot(struct flow_slot *slot, __u32 connection)
+{
+	struct key k = { .key1 = slot->key1, .key2 = slot->key2 };
+	__u32 isn = slot->isn;
+	struct event *e = try_event(EVENT_LEFT_OUT);
+
+	if (!e)
+		return 1;
+	/* First: a datagram that finds no slot asks for it. SO_LOG asks without the sequence number. */
+	note_left_out(&k, isn);
+	note_left_out(&k, 0);
+	e->connection = connection;
+	if (free_slot(slot, connection)) {
+		__sync_fetch_and_add(&connections_left_out_later, 1);
+		bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);
+	} else {
+		bpf_ringbuf_discard(e, BPF_RB_NO_WAKEUP);
+	}
+	return 0;
+}
+
+/* Ends the connection of one slot where no packet used it for as long, or where the share has it no more. */
 static long sweep_slot(__u32 number, struct sweep *sweep)
 {
 	__u32 index = (sweep->from + number) & (FLOW_SLOTS - 1);
 	struct flow_slot *slot = &flows[index];
 	__u32 connection = slot->connection;
+	struct key k = {};
 	struct event *e;
 
-	if (!connection || connection == SLOT_BUSY || !has_no_end(slot) ||
-	    (__s32)(sweep->now - uses[index].used) < (__s32)sweep->idle)
+	if (!connection || connection == SLOT_BUSY)
+		return 0;
+	k.key1 = slot->key1;
+	k.key2 = slot->key2;
+	if (is_beyond_share(&k))
+		return leave_out_slot(slot, connection);
+	if (!has_no_end(slot) || (__s32)(sweep->now - uses[index].used) < (__s32)sweep->idle)
 		return 0;
 	/* Without room for the event it stays until the next look. */
 	e = try_event(EVENT_GONE);

@@ -114,7 +114,8 @@ __noinline int open_number(struct key *k, struct opening *o)
 		return 0;
 	isn = o->is_joined ? 0 : o->isn;
 	/* Without the lock: each datagram of a pair that is left out asks. */
-	if (*(volatile __u64 *)&connections_left_out && was_left_out(k, isn))
+	if ((*(volatile __u64 *)&connections_left_out | *(volatile __u64 *)&connections_left_out_later) &&
+	    was_left_out(k, isn))
 		return 0;
 	home = bucket_of(k);
 	if (!lock_home(home)) {

@@ -73,15 +73,25 @@ static __always_inline bool was_left_out(const struct key *k, __u32 isn)
 	return true;
 }
 
+/* From now on was_left_out() holds. */
+static __always_inline void note_left_out(const struct key *k, __u32 isn)
+{
+	struct left_out_place at = left_out_place(k, isn);
+
+	*(volatile __u64 *)at.place = (__u64)at.mark << 32 | coarse_now();
+}
+
+static __always_inline bool is_beyond_share(const struct key *k)
+{
+	return sample_hash(k) >= *(volatile __u64 *)&sample_limit;
+}
+
 /* Decides on a connection that was not left out before, under the lock of its bucket. */
 static __always_inline bool leave_out(const struct key *k, __u32 isn)
 {
-	struct left_out_place at;
-
-	if (sample_hash(k) < *(volatile __u64 *)&sample_limit)
+	if (!is_beyond_share(k))
 		return false;
-	at = left_out_place(k, isn);
-	*(volatile __u64 *)at.place = (__u64)at.mark << 32 | coarse_now();
+	note_left_out(k, isn);
 	__sync_fetch_and_add(&connections_left_out, 1);
 	return true;
 }

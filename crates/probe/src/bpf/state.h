@@ -149,6 +149,7 @@ __u32 connections_opened = 0; /* moved once a connection's slot can be found */
 __u32 others_open = 0; /* slots with SLOT_OF_OTHERS */
 __u32 others_listening = 0; /* entries of `listeners` that are LISTENER_OF_OTHERS */
 __u64 connections_left_out = 0; /* by the limit of the hash: see leave_out() */
+__u64 connections_left_out_later = 0; /* of those that had a slot: see leave_out_slot() */
 __u64 connections_refused = 0; /* without a slot: see refuse() */
 __u64 openings_missed = 0; /* packets that would have opened a connection: see lock_home() */
 __u64 ambiguous = 0; /* packets that may be of several connections: see find_among() */

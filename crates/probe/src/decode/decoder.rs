@@ -61,6 +61,8 @@ pub(crate) struct Decoder {
     pub(super) unknown: Unknown,
     /// Of the processes of the next events.
     pub(super) groups: Groups,
+    /// When a connection was last left out on the way; 0 for never.
+    pub(super) left_out_ns: u64,
 }
 
 impl Decoder {
@@ -122,7 +124,7 @@ impl Decoder {
     /// One hit of a probe.
     pub(crate) fn raw(&mut self, cpu: u16, record: &RawRecord) {
         let head = Head::of(cpu, record.any());
-        if self.missed.is_over(head.at_ns) {
+        if self.missed.is_over(head.at_ns) || self.lost_its_slot(&head) {
             return;
         }
         self.report_events(head.at_ns);
@@ -142,6 +144,9 @@ impl Decoder {
             self.unknown.note(head.kind);
             return;
         };
+        if state.is_left_out(head.at_ns) {
+            return;
+        }
         state.last_ns = head.at_ns;
         let head = if state.is_to_itself { head.folded_to_itself() } else { head };
         let point = point_of_raw(head.kind);

@@ -33,6 +33,9 @@ impl Decoder {
         if self.missed.is_over(event.at_ns) && event.kind != u32::from(raw::EVENT_THREAD) {
             return;
         }
+        if self.is_of_left_out(event) {
+            return;
+        }
         match event.kind as u8 {
             raw::EVENT_OPEN if event.family == AF_UNIX => self.unix_opened(event),
             raw::EVENT_OPEN => {
@@ -47,6 +50,7 @@ impl Decoder {
             raw::EVENT_INTERFACE => self.interface_seen(event),
             raw::EVENT_ACCEPT => self.accepted(event),
             raw::EVENT_GONE => self.gone(event),
+            raw::EVENT_LEFT_OUT => self.left_out(event),
             _ => {}
         }
     }

@@ -75,7 +75,9 @@ impl Decoder {
             if state.last_ns.saturating_add(idle_ns) <= now_ns {
                 self.age.ended.push_back((now_ns, state.info.id.0));
             }
-            if state.flows.iter().any(|flow| flow.path.datagrams.has_before(since_ns)) {
+            if state.left_out_ns.is_none()
+                && state.flows.iter().any(|flow| flow.path.datagrams.has_before(since_ns))
+            {
                 stale.push(state.info.id.0);
             }
         }
@@ -123,7 +125,10 @@ impl Decoder {
         for mut flow in state.flows {
             let datagrams = &mut flow.path.datagrams;
             datagrams.give_up_overtaken(u64::MAX);
-            self.missed.vanished(&mut datagrams.unseen, state.of_others, &mut self.out);
+            // Of a connection that was left out, all that was in transit vanishes.
+            if state.left_out_ns.is_none() {
+                self.missed.vanished(&mut datagrams.unseen, state.of_others, &mut self.out);
+            }
             flow.settle(self.missed.missed_until(state.of_others), &mut self.out);
         }
     }

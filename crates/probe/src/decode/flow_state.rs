@@ -26,6 +26,8 @@ pub(super) struct ConnectionState {
     pub(super) is_to_itself: bool,
     /// Whether another user asked for it, in addition to the operator's pick.
     pub(super) of_others: bool,
+    /// Since when sampling leaves it out.
+    pub(super) left_out_ns: Option<u64>,
     /// The time of its last hit.
     pub(super) last_ns: u64,
     /// Whether it waits for a check of its gaps.
@@ -44,6 +46,7 @@ impl ConnectionState {
         Self {
             is_to_itself: info.is_to_itself(),
             of_others: false,
+            left_out_ns: None,
             last_ns: info.opened_ns,
             info,
             flows,
@@ -55,6 +58,11 @@ impl ConnectionState {
             placed_ns: 0,
             candidates: VecDeque::new(),
         }
+    }
+
+    /// Whether sampling left it out before this time.
+    pub(super) fn is_left_out(&self, at_ns: u64) -> bool {
+        self.left_out_ns.is_some_and(|left_out_ns| at_ns > left_out_ns)
     }
 
     /// The port to which a flow's datagrams are sent.

@@ -24,6 +24,9 @@ impl Decoder {
             self.unknown.note(head.kind);
             return;
         };
+        if state.is_left_out(head.at_ns) {
+            return;
+        }
         state.last_ns = head.at_ns;
         let head = if state.is_to_itself { head.folded_to_itself() } else { head };
         let flow = &mut state.flows[head.direction()];

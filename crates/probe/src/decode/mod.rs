@@ -23,6 +23,7 @@ mod hit;
 mod in_transit;
 mod incoming;
 mod intervals;
+mod left_out;
 mod missed;
 mod options;
 mod path;

@@ -15,6 +15,7 @@
 //! `w` waited for. Events appear by name; those of the sender's state are left out.
 
 mod anchors;
+mod left_out;
 mod missed;
 mod random;
 mod tcp;

@@ -83,11 +83,16 @@ impl Decoder {
         self.leave_unplaced(&given_up, at_ns);
     }
 
-    /// These datagrams have been read by now, or not: no read of them was recorded.
+    /// These datagrams have been read by now, or not: no read of them was recorded. Of a connection that was left out
+    /// none would have been.
     fn leave_unplaced(&mut self, waiting: &[Waiting], at_ns: u64) {
-        let Some(since_ns) = waiting.iter().map(|one| one.datagram.at_ns).min() else { return };
-        self.unplaced_reads += waiting.len() as u64;
-        let loss = Loss::new(Some(Point::ReceiveDequeue), waiting.len() as u64, since_ns);
+        let is_left_out =
+            |flow: u32| self.state(flow / 2).is_some_and(|state| state.left_out_ns.is_some());
+        let waiting = waiting.iter().filter(|one| !is_left_out(one.flow));
+        let times: Vec<u64> = waiting.map(|one| one.datagram.at_ns).collect();
+        let Some(since_ns) = times.iter().copied().min() else { return };
+        self.unplaced_reads += times.len() as u64;
+        let loss = Loss::new(Some(Point::ReceiveDequeue), times.len() as u64, since_ns);
         // Of datagrams alone: of a stream's reads nothing is missing.
         let record = Record { at_ns, marks: marks::DERIVED, ..Record::default() };
         self.out.push(record.with_loss(loss));
@@ -103,6 +108,9 @@ impl Decoder {
             self.unknown.note(head.kind);
             return;
         };
+        if state.is_left_out(head.at_ns) {
+            return;
+        }
         state.last_ns = state.last_ns.max(head.at_ns);
         let before = self.out.len();
         let mut hit = Hit {

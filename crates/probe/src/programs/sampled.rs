@@ -11,6 +11,7 @@ use sockscope_record::{Connection, Record};
 
 use super::Programs;
 use crate::hooks::When;
+use crate::layout::FLOW_SLOTS;
 use crate::lists::Shape;
 use crate::pick::Pick;
 use crate::recorder::{Options, Recorder, Sink};
@@ -32,7 +33,7 @@ fn picking(port: u16) -> Option<Programs> {
 }
 
 fn openings(programs: &Programs) -> (u64, u64) {
-    let Openings { recorded, left_out } = programs.counters().unwrap().openings();
+    let Openings { recorded, left_out, .. } = programs.counters().unwrap().openings();
     (recorded, left_out)
 }
 
@@ -91,17 +92,50 @@ fn root_a_connection_is_decided_once_whatever_the_share_is_later() {
     stream.write_all(b"question").unwrap();
     peer.read_exact(&mut [0; 8]).unwrap();
     assert_eq!((openings(&programs), hits(&programs)), ((0, 2), 0));
-    // Recorded, and it stays so.
-    let mut recorded = TcpStream::connect(to).unwrap();
-    let (mut peer, _) = listener.accept().unwrap();
-    assert_eq!(openings(&programs), (1, 2));
-    programs.set_share(Share::below(0)).unwrap();
-    let before = hits(&programs);
-    recorded.write_all(b"question").unwrap();
-    peer.read_exact(&mut [0; 8]).unwrap();
-    assert!(hits(&programs) >= before + 4, "{before}, then {}", hits(&programs));
-    drop((recorded, peer));
-    assert_eq!(openings(&programs), (1, 2));
+}
+
+#[test]
+fn root_a_recorded_connection_is_left_out_when_the_share_has_it_no_more_and_stays_so() {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let to = listener.local_addr().unwrap();
+    let Some(programs) = picking(to.port()) else { return };
+    let receiver = UdpSocket::bind(to).unwrap();
+    let sender = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    sender.send_to(b"one", to).unwrap();
+    let mut stream = TcpStream::connect(to).unwrap();
+    let (mut peer, from) = listener.accept().unwrap();
+    let mut exchange = || {
+        let before = hits(&programs);
+        stream.write_all(b"question").unwrap();
+        peer.read_exact(&mut [0; 8]).unwrap();
+        sender.send_to(b"more", to).unwrap();
+        receiver.recv(&mut [0; 8]).unwrap();
+        hits(&programs) - before
+    };
+    let sweep = |share| {
+        programs.set_share(share).unwrap();
+        assert!(programs.expire(0, FLOW_SLOTS - 1, u64::MAX >> 1));
+        programs.counters().unwrap().openings()
+    };
+    assert!(exchange() >= 8);
+    let hash = |protocol, from| u64::from(sample_hash(protocol, from, to));
+    let hashes = [hash(TCP, from), hash(UDP, sender.local_addr().unwrap())];
+    // The share that just has both leaves none out.
+    let both = Share::below(hashes[0].max(hashes[1]) + 1);
+    assert_eq!(sweep(both), Openings { recorded: 2, ..Openings::default() });
+    assert!(exchange() >= 8);
+    let one = sweep(Share::below(hashes[0].max(hashes[1])));
+    assert_eq!((one.recorded, one.left_out, one.left_out_later), (2, 0, 1));
+    let none = sweep(Share::below(0));
+    assert_eq!((none.recorded, none.left_out, none.left_out_later), (2, 0, 2));
+    assert_eq!(exchange(), 0);
+    assert_eq!(sweep(Share::ALL), none);
+    assert_eq!(exchange(), 0);
+    assert_eq!(programs.counters().unwrap().openings(), none);
+    drop((stream, peer));
+    // Its endpoints are free for another connection, and so is its slot.
+    let _next = TcpStream::connect(to).unwrap();
+    assert_eq!(programs.counters().unwrap().openings().recorded, 3);
 }
 
 /// Connects as often as its first argument says, one after the other, once it has a line.
@@ -185,6 +219,7 @@ fn root_both_ends_keep_the_same_connections() {
     assert_eq!((&of_client.0, &of_server.0), (&expected, &expected));
     let left_out = (CONNECTIONS - expected.len()) as u64;
     for openings in [at_client.openings, at_server.openings] {
-        assert_eq!(openings, Openings { recorded: expected.len() as u64, left_out });
+        let recorded = expected.len() as u64;
+        assert_eq!(openings, Openings { recorded, left_out, left_out_later: 0 });
     }
 }

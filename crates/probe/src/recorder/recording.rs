@@ -105,8 +105,12 @@ impl<S: RawSource> Recording<S> {
         self.source.run_ns()
     }
 
+    /// Records this part of the connections from now on. Those that are recorded, and that the share has no more, are
+    /// left out from now on.
     pub(super) fn set_share(&mut self, share: Share) -> Result<(), Error> {
-        self.source.set_share(share)
+        self.source.set_share(share)?;
+        self.expiry.sweep(&mut self.source);
+        Ok(())
     }
 
     pub(super) fn openings(&self) -> Openings {

@@ -1,7 +1,8 @@
 //! Expiry of connections that have no packet for long, by slots of the probes' table.
 //!
 //! A connection without a socket on this host has no event that ends it. The recorder asks the probes to free
-//! the slots of such connections, for a part of the table at a time.
+//! the slots of such connections, for a part of the table at a time. The same request frees those of connections that
+//! the share has no more: also of one that opened while the share fell.
 
 use std::time::Duration;
 
@@ -32,6 +33,13 @@ impl SlotExpiry {
     pub(super) fn poll(&mut self, source: &mut impl RawSource) {
         let now_ns = source.now_ns();
         if let Some(from) = self.due(now_ns) {
+            source.expire(from, SLOTS_AT_ONCE, IDLE.as_nanos() as u64);
+        }
+    }
+
+    /// Looks at all slots at once: the share has changed.
+    pub(super) fn sweep(&self, source: &mut impl RawSource) {
+        for from in (0..FLOW_SLOTS).step_by(SLOTS_AT_ONCE as usize) {
             source.expire(from, SLOTS_AT_ONCE, IDLE.as_nanos() as u64);
         }
     }

@@ -59,10 +59,10 @@ pub(super) trait RawSource {
     fn scheduler_offset_ns(&mut self) -> Option<i64>;
 
     /// Ends connections without a socket on this host that had no packet for `idle_ns`, in `slots` slots
-    /// from `from` on.
+    /// from `from` on, and leaves out those that the share has no more.
     fn expire(&mut self, from: u32, slots: u32, idle_ns: u64);
 
-    /// Records this part of the connections that open from now on.
+    /// Records this part of the connections that open from now on; see [`RawSource::expire`] for those that are open.
     fn set_share(&mut self, share: Share) -> Result<(), Error>;
 
     /// Attaches the programs of a class.

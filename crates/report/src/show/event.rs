@@ -38,6 +38,7 @@ pub(super) fn write_details(event: &Record, reasons: &DropReasons, text: &mut St
         Kind::Interface => write_interface(event, text)?,
         Kind::Accept => write_accept(event, text)?,
         Kind::WindowScale => write_window_scale(event, text)?,
+        Kind::LeftOut => text.push_str("nothing later of this connection is recorded "),
     }
     write_marks(event.marks, text)
 }

@@ -116,6 +116,7 @@ fn has_range(kind: Kind) -> bool {
             | Kind::Interface
             | Kind::Accept
             | Kind::WindowScale
+            | Kind::LeftOut
             | Kind::TcpState
             | Kind::SendWindow
             | Kind::SocketBuffers

@@ -44,8 +44,9 @@ pub fn records() -> Vec<Record> {
         })
     });
     // The kinds of the first release: later ones are not in the samples that are kept.
-    use Kind::{Accept, BlocksAgain, Conversion, Interface, SynOptions, Transaction, WindowScale};
-    let later = [Transaction, BlocksAgain, SynOptions, Conversion, Interface, Accept, WindowScale];
+    use Kind::{Accept, BlocksAgain, Conversion, Interface, LeftOut, SynOptions, Transaction};
+    let later = [Transaction, BlocksAgain, SynOptions, Conversion, Interface, Accept, LeftOut];
+    let later = later.into_iter().chain([Kind::WindowScale]).collect::<Vec<_>>();
     let kinds = Kind::ALL.iter().filter(move |kind| !later.contains(kind));
     let events = kinds.skip(Point::ALL.len()).zip(1..).map(|(kind, number)| Record {
         at_ns: 50_000_000 + number,

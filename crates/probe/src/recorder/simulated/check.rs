@@ -165,6 +165,7 @@ pub(super) fn check(truth: &Truth, collected: &Collected, summary: &Summary) -> 
     losses(&index, &collected.records)?;
     vanished(&index, &collected.records)?;
     connections(truth, collected)?;
+    left_out(truth, collected)?;
     let mut identities = HashMap::new();
     for record in &collected.records {
         let connection = collected.connections.get(&record.flow.connection().0);
@@ -305,6 +306,30 @@ fn connections(truth: &Truth, collected: &Collected) -> Checked {
         }
     }
     Ok(())
+}
+
+/// A connection that was left out has a record of that at its time, and no later one.
+fn left_out(truth: &Truth, collected: &Collected) -> Checked {
+    let of = |id: u32| {
+        let records = collected.records.iter().filter(|one| one.kind != Kind::Loss);
+        records.filter(move |one| one.flow.connection().0 == id)
+    };
+    let ended_ns = truth.ended_ns.unwrap_or(u64::MAX);
+    for (id, at_ns) in &truth.left_out {
+        let times = of(*id).filter(|one| one.kind == Kind::LeftOut).map(|one| one.at_ns);
+        let times: Vec<u64> = times.collect();
+        let is_known = collected.connections.contains_key(id) && *at_ns <= ended_ns;
+        if is_known && times != [*at_ns] {
+            return Err(format!("connection {id} was left out at {at_ns}, not at {times:?}"));
+        }
+        if let Some(later) = of(*id).find(|one| one.at_ns > *at_ns) {
+            return Err(format!("connection {id} was left out at {at_ns}: {later:?}"));
+        }
+    }
+    let all = collected.records.iter().filter(|one| one.kind == Kind::LeftOut);
+    let unknown =
+        all.map(|one| one.flow.connection().0).find(|id| !truth.left_out.contains_key(id));
+    unknown.map_or(Ok(()), |id| Err(format!("connection {id} was never left out")))
 }
 
 fn stream(index: &Index<'_>, record: &Record) -> Checked {

@@ -40,6 +40,8 @@ pub(super) struct Plan {
     pub(super) unfinished_in: u64,
     /// One packet in so many is dropped.
     pub(super) dropped_in: u64,
+    /// Sampling leaves a recorded connection out before one look at the events in so many.
+    pub(super) left_out_in: u64,
 }
 
 impl Plan {
@@ -65,6 +67,7 @@ impl Plan {
             stands: false,
             unfinished_in: 0,
             dropped_in: 0,
+            left_out_in: 0,
         }
     }
 
@@ -103,6 +106,10 @@ impl Plan {
             dropped_in: {
                 let calls = rng.range(10, 500);
                 once(rng, 2, calls)
+            },
+            left_out_in: {
+                let calls = rng.range(1, 60);
+                once(rng, 3, calls)
             },
         };
         if rng.once_in(40) {

@@ -208,6 +208,19 @@ impl Probes {
         });
     }
 
+    /// `leave_out_slot()` of `bpf/measure.h`. Without room for the event the connection keeps its slot.
+    pub(super) fn leave_out(&mut self, slot: usize) {
+        let connection = self.slots[slot].connection;
+        if connection == 0 || self.events.len() == self.ring_events {
+            return;
+        }
+        let kind = u32::from(raw::EVENT_LEFT_OUT);
+        self.event(RawEvent { kind, connection, ..RawEvent::default() });
+        self.truth.left_out.insert(connection, self.now_ns);
+        self.counters.connections_left_out_later += 1;
+        self.slots[slot].connection = 0;
+    }
+
     /// The slot and direction of a socket by its address, as long as the connection there is the one looked up
     /// before; else by its own connection's slot.
     pub(super) fn slot_of_socket(

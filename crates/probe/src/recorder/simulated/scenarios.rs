@@ -84,6 +84,30 @@ fn connections_without_a_slot_are_counted_as_missed() {
 }
 
 #[test]
+fn nothing_of_a_connection_that_is_left_out_on_the_way_counts_as_missed() {
+    let (mut left_out, mut open) = (0, 0);
+    for seed in 0..SEEDS {
+        let plan = Plan {
+            list_records: 1 << 16,
+            streams: 4,
+            streams_in_all: 8,
+            // Where others send to the same socket, it is not known which datagram a read took.
+            flows: 1,
+            left_out_in: 2,
+            ..Plan::quiet()
+        };
+        let recorded = recorded_with(plan, seed);
+        let openings = recorded.summary.openings;
+        let world = recorded.world.borrow();
+        assert_eq!(openings.left_out_later, world.probes.truth.left_out.len() as u64);
+        assert_eq!(recorded.summary.missed.total(), 0, "seed {seed}: {:?}", recorded.summary.notes);
+        left_out += openings.left_out_later;
+        open += world.probes.truth.opened.len();
+    }
+    assert!(left_out > SEEDS && (left_out as usize) < open, "{left_out} of {open}");
+}
+
+#[test]
 fn every_limit_of_the_probes_counts_what_it_refuses() {
     let mut is_first = true;
     let plan = Plan { streams: 1, streams_in_all: 1, ..Plan::quiet() };

@@ -1,5 +1,7 @@
 //! The truth about each hit, which the probes do not show.
 
+use std::collections::BTreeMap;
+
 /// The outcome of a hit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Fate {
@@ -41,6 +43,8 @@ pub(super) struct Truth {
     pub(super) anchors: u64,
     /// Connections that were opened, by number, with the index of their addresses.
     pub(super) opened: Vec<(u32, u32)>,
+    /// Since when connections were left out on the way, by number.
+    pub(super) left_out: BTreeMap<u32, u64>,
     /// When the recorder had first read the number of missed hits: earlier misses are not of the recording.
     pub(super) counted_since_ns: u64,
     /// The recording ended then.

@@ -175,6 +175,10 @@ impl World {
         if self.slot_of_flow(index).is_some() {
             return;
         }
+        let before = self.datagrams.flows[index].slot;
+        if before.is_some_and(|(_, number)| self.probes.truth.left_out.contains_key(&number)) {
+            return;
+        }
         let Some((slot, replaced)) = self.probes.open(true) else {
             self.datagrams.flows[index].slot = None;
             return;
@@ -373,6 +377,19 @@ impl World {
             let is_old = slot.used_ns + idle_ns < self.probes.now_ns;
             if slot.connection > 0 && slot.is_of_datagrams && is_old {
                 self.probes.end(index, slot.connection);
+            }
+        }
+    }
+
+    /// The share falls below the hash of some connection, if the plan says so.
+    pub(super) fn may_leave_out(&mut self) {
+        if self.probes.truth.ended_ns.is_none() && self.rng.once_in(self.plan.left_out_in) {
+            let slots = self.probes.slots.iter().enumerate();
+            let taken = slots.filter(|(_, slot)| slot.connection > 0).map(|(index, _)| index);
+            let taken: Vec<usize> = taken.collect();
+            if !taken.is_empty() {
+                let slot = taken[self.rng.index(taken.len())];
+                self.probes.leave_out(slot);
             }
         }
     }

@@ -195,6 +195,7 @@ impl RawSource for SimulatedSource {
 
     fn events(&mut self) -> Result<Events, Error> {
         self.after(200, 5_000, |world| {
+            world.may_leave_out();
             let events = world.probes.events.drain(..).collect();
             Ok(Events { events, ..Events::default() })
         })
