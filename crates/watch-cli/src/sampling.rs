@@ -84,9 +84,11 @@ impl Sampling {
             Change::Rose(_) => {
                 format!("the cost is {cost} of a CPU, less than half of the budget: {is_now}")
             }
-            Change::Exhausted => format!(
-                "the cost is {cost} of a CPU with {share} of new connections, the smallest share: give a \
-                 larger --budget than {limit}, or pick fewer connections"
+            Change::CannotHold { fixed, least } => format!(
+                "the budget of {limit} cannot be held: {} of a CPU are for any share, and {share} of the connections are \
+                 recorded from now on; give --budget {:.1}%, or pick fewer connections",
+                percent(fixed),
+                least * 100.0
             ),
         };
         Some((Share::of(self.share()), words))
@@ -164,15 +166,29 @@ mod tests {
         let looks = (0..=3)
             .map(|second| sampling.look(at(second, second * SECOND / 10), openings(0, 0), false));
         let changes: Vec<_> = looks.flatten().collect();
-        let words = "the cost is 10 % of a CPU, above the budget of 3.00 %: 50 % of the connections are recorded from \
+        let words = "the cost is 10 % of a CPU, above the budget of 3.00 %: 25 % of the connections are recorded from \
                      now on";
-        assert_eq!(changes, [(Share::of(0.5), words.to_owned())]);
+        let [(share, said)] = &changes[..] else { panic!("{changes:?}") };
+        assert_eq!(said, words);
+        assert_eq!(*share, Share::of(0.25), "a quarter at least");
         let said = sampling.summary(openings(7, 8)).unwrap();
         assert!(said.starts_with(
             "the cost was 10 % of a CPU (budget 3.00 %): probes 2.50 %, this program 7.50 %"
         ));
         let counts = "7 connections recorded, 3 of them left out on the way, 8 others left out";
         assert!(said.ends_with(counts), "{said}");
+    }
+
+    #[test]
+    fn a_budget_below_the_fixed_part_is_named_with_the_least_one() {
+        let mut sampling = Sampling::new(0.03, Duration::from_secs(30));
+        // No share changes the cost.
+        let looks = (0..=30)
+            .map(|second| sampling.look(at(second, second * SECOND / 20), openings(0, 0), false));
+        let said: Vec<String> = looks.flatten().map(|(_, words)| words).collect();
+        let words = "the budget of 3.00 % cannot be held: 5.00 % of a CPU are for any share, and 0.10 % of the connections \
+                     are recorded from now on; give --budget 5.5%, or pick fewer connections";
+        assert_eq!((said.len(), said[2].as_str()), (3, words), "{said:?}");
     }
 
     #[test]
