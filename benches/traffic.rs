@@ -106,6 +106,7 @@ pub fn connection(id: u32) -> Connection {
         preexisting: false,
         both_ends_here: true,
         processes: Vec::new(),
+        names: None,
     }
 }
 

@@ -178,6 +178,7 @@ pub(crate) fn undescribed(id: ConnectionId) -> Connection {
         preexisting: true,
         both_ends_here: false,
         processes: Vec::new(),
+        names: None,
     }
 }
 

@@ -41,6 +41,7 @@ pub(crate) fn connection(id: u32) -> Connection {
         preexisting: false,
         both_ends_here: true,
         processes: Vec::new(),
+        names: None,
     }
 }
 

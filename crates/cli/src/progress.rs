@@ -158,6 +158,7 @@ mod tests {
             preexisting: false,
             both_ends_here: true,
             processes: Vec::new(),
+            names: None,
         }
     }
 

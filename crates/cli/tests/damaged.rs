@@ -32,6 +32,7 @@ fn bundle(dir: &Path, late_ns: u64) -> Vec<usize> {
         preexisting: false,
         both_ends_here: true,
         processes: Vec::new(),
+        names: None,
     };
     writer.connection(&connection).unwrap();
     let mut begins = Vec::new();

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use sockscope_record::{
-    Connection, ConnectionId, Container, ControlGroup, Pod, Process, Protocol, Side,
+    Connection, ConnectionId, Container, ControlGroup, Pod, Process, Protocol, Side, UnixName,
+    unix_ends,
 };
 
 /// Key of the connections in the metadata of a file.
@@ -28,6 +29,9 @@ pub(crate) struct Described {
     /// The control groups of the processes, in their order; empty where none is known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     groups: Vec<Option<Group>>,
+    /// Names of Unix sockets, the client's first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    names: Option<[String; 2]>,
 }
 
 /// A control group, with the names of the columns of tables.
@@ -91,11 +95,20 @@ impl Described {
             here: here.map(|side| side.name().to_owned()),
             processes: connection.processes.iter().map(process).collect(),
             groups: if has_groups { groups } else { Vec::new() },
+            names: connection
+                .names
+                .as_ref()
+                .map(|_| [Side::Client, Side::Server].map(|side| connection.end(side).to_string())),
         }
     }
 
     pub(crate) fn connection(self) -> (Connection, Option<Side>) {
-        let protocol = if self.protocol == "udp" { Protocol::Udp } else { Protocol::Tcp };
+        let mut known = Protocol::ALL.into_iter();
+        let protocol = known.find(|it| it.name() == self.protocol).unwrap_or_default();
+        let ([client, server], names) = match self.names {
+            Some(names) => unix_ends(names.map(|name| UnixName::new(&name))),
+            None => ([self.client, self.server], None),
+        };
         let groups = self.groups.into_iter().map(|it| it.map(Group::control_group).map(Arc::new));
         let groups = groups.chain(std::iter::repeat(None));
         let process = |((at, pid, comm), group): ((String, u32, String), _)| {
@@ -105,13 +118,14 @@ impl Described {
         let connection = Connection {
             id: ConnectionId(self.id),
             protocol,
-            client: self.client,
-            server: self.server,
+            client,
+            server,
             opened_ns: self.opened_ns,
             closed_ns: self.closed_ns,
             preexisting: self.preexisting,
             both_ends_here: self.both_ends_here,
             processes: self.processes.into_iter().zip(groups).map(process).collect(),
+            names,
         };
         (connection, self.here.as_deref().and_then(side))
     }
@@ -153,6 +167,15 @@ mod tests {
         let begin = text.find(",\"groups\"").expect("the last field");
         let read: Described = serde_json::from_str(&format!("{}}}", &text[..begin])).unwrap();
         connection.processes.iter_mut().for_each(|process| process.group = None);
+        assert_eq!(read.connection(), (connection, None));
+    }
+
+    #[test]
+    fn a_connection_of_unix_sockets_keeps_its_protocol_and_names() {
+        let ends = ["unix:7", "/run/a.sock"].map(UnixName::new);
+        let connection = Connection::of_unix(ConnectionId(3), ends, 7);
+        let text = serde_json::to_string(&Described::of(&connection, None)).unwrap();
+        let read: Described = serde_json::from_str(&text).unwrap();
         assert_eq!(read.connection(), (connection, None));
     }
 }

@@ -91,6 +91,7 @@ mod tests {
             preexisting: false,
             both_ends_here: true,
             processes: Vec::new(),
+            names: None,
         };
         let left = |at_us: u64, direction, offset, len, ack, flags| {
             let header = SegmentHeader { acknowledged: Some(ack), window_bytes: 4096 };

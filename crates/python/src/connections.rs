@@ -7,7 +7,7 @@ use arrow_array::types::{
 };
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_schema::DataType;
-use sockscope_record::{Connection, ConnectionId, Process, Protocol, Side};
+use sockscope_record::{Connection, ConnectionId, Process, Protocol, Side, UnixName, unix_ends};
 
 use crate::error::Problem;
 
@@ -30,9 +30,13 @@ impl Row<'_> {
             known.ok_or_else(|| self.wrong("protocol", "tcp, udp or unix", &protocol))?;
         let id = u32::try_from(self.needed("connection")?)
             .map_err(|_| self.wrong("connection", "0 to 2147483647", ""))?;
-        let ends = [self.address("client")?, self.address("server")?];
+        let (ends, names) = match protocol {
+            Protocol::Unix => unix_ends([self.name("client")?, self.name("server")?]),
+            _ => ([self.address("client")?, self.address("server")?], None),
+        };
         let mut connection =
             Connection::new(ConnectionId(id), protocol, ends, self.needed("opened_ns")?);
+        connection.names = names;
         connection.closed_ns = self.whole("closed_ns")?;
         connection.preexisting = self.flag("preexisting")?;
         connection.both_ends_here = self.flag("both_ends_here")?;
@@ -46,6 +50,10 @@ impl Row<'_> {
             }
         }
         Ok(connection)
+    }
+
+    fn name(&self, column: &str) -> Result<UnixName, Problem> {
+        Ok(UnixName::new(&self.text(column)?.unwrap_or_default()))
     }
 
     fn address(&self, name: &str) -> Result<std::net::SocketAddr, Problem> {

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use crate::control_group::ControlGroup;
-use crate::unix_name::End;
+use crate::unix_name::{End, UnixName, UnixNames, unix_ends};
 
 /// A connection's number in its trace, from 1 on; never used twice in one trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
@@ -197,6 +197,8 @@ pub struct Connection {
     pub both_ends_here: bool,
     /// Processes seen at its ends, in order of first sight.
     pub processes: Vec<Process>,
+    /// Of [`Protocol::Unix`]: the names of its sockets; `None` where neither has one.
+    pub names: Option<Arc<UnixNames>>,
 }
 
 impl Connection {
@@ -217,16 +219,24 @@ impl Connection {
             preexisting: false,
             both_ends_here: false,
             processes: Vec::new(),
+            names: None,
         }
     }
 
+    /// A connection between two Unix sockets that opens now.
+    pub fn of_unix(id: ConnectionId, ends: [UnixName; 2], opened_ns: u64) -> Self {
+        let (keys, names) = unix_ends(ends);
+        Self { names, ..Self::new(id, Protocol::Unix, keys, opened_ns) }
+    }
+
     /// An end in words: its address and port, or the name of its Unix socket.
-    pub fn end(&self, side: Side) -> End {
+    pub fn end(&self, side: Side) -> End<'_> {
         let address = match side {
             Side::Client => self.client,
             Side::Server => self.server,
         };
-        End { address, is_unix: self.protocol == Protocol::Unix }
+        let name = self.names.as_deref().and_then(|names| names.of(side as usize));
+        End { address, is_unix: self.protocol == Protocol::Unix, name }
     }
 
     /// Whether one TCP socket is both its ends: it connected to its own address and port, a simultaneous

@@ -42,4 +42,4 @@ pub use packed::{
 pub use plural::counted;
 pub use record::Record;
 pub use sequence::Unwrapper;
-pub use unix_name::{End, unix_inode_key, unix_key};
+pub use unix_name::{End, UnixName, UnixNames, unix_ends};

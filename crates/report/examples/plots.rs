@@ -203,6 +203,7 @@ impl Trace {
                 process(4711, client, Side::Client),
                 process(4700, server, Side::Server),
             ],
+            names: None,
         };
         let flows = [flow(Direction::FromClient), flow(Direction::FromServer)];
         Self { store: ConnectionStore { connection, flows, window: None }, seed: 7 }

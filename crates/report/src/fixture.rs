@@ -287,6 +287,7 @@ fn connection(id: u32, flows: [FlowAnalysis; 2]) -> ConnectionAnalysis {
             preexisting: false,
             both_ends_here: true,
             processes: vec![process(4711, Side::Client), process(4712, Side::Server)],
+            names: None,
         },
         records: 100,
         flows,

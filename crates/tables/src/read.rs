@@ -13,7 +13,7 @@ use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_schema::DataType;
 use sockscope_record::{
     Connection, ConnectionId, Container, ControlGroup, FlowId, Kind, Pod, Process, Protocol,
-    Record, Side,
+    Record, Side, UnixName, unix_ends,
 };
 
 use crate::Error;
@@ -91,11 +91,18 @@ impl FlowColumns {
                 let (pid, comm) = (pid.number(row, "0 to 4294967295")?, program.at(row).to_owned());
                 Ok(Process { group: group.at(row).map(Arc::new), ..Process::new(pid, comm, *side) })
             };
+        let protocol = protocol.ok_or_else(|| self.protocol.refused(row, "tcp, udp or unix"))?;
+        let ([client, server], names) = match protocol {
+            Protocol::Unix => {
+                unix_ends([&self.client, &self.server].map(|it| UnixName::new(it.at(row))))
+            }
+            _ => ([self.client.address(row)?, self.server.address(row)?], None),
+        };
         Ok(Connection {
             id: ConnectionId(self.connection.number(row, "0 to 2147483647")?),
-            protocol: protocol.ok_or_else(|| self.protocol.refused(row, "tcp, udp or unix"))?,
-            client: self.client.address(row)?,
-            server: self.server.address(row)?,
+            protocol,
+            client,
+            server,
             opened_ns: self.opened_ns.whole(row)?,
             closed_ns: match self.closed_ns.nulls[row] {
                 true => None,
@@ -104,6 +111,7 @@ impl FlowColumns {
             preexisting: self.preexisting.0[row],
             both_ends_here: self.both_ends_here.0[row],
             processes: processes.map(process).collect::<Result<_, Error>>()?,
+            names,
         })
     }
 }

@@ -9,7 +9,7 @@ use arrow_array::{Array, RecordBatch, RecordBatchReader};
 use sockscope_analysis::{Analysis, Analyzer, Evidence, Finding, FindingId, Stores, TraceFacts};
 use sockscope_record::{
     Connection, ConnectionId, Container, ControlGroup, FlowId, Kind, Pod, Point, Process, Protocol,
-    Record, Side, Stage,
+    Record, Side, Stage, UnixName,
 };
 use sockscope_tables::{BATCH_ROWS, Table, Tables, WallClock, read_connections};
 use sockscope_trace::{ClockSnapshot, Meta};
@@ -271,4 +271,16 @@ fn the_connections_of_the_flows_are_those_of_the_trace() {
     let tables = tables();
     let read = read_connections(&whole(tables.flows())).expect("flows");
     assert_eq!(read, [tables.analysis().connections[0].connection.clone()]);
+}
+
+#[test]
+fn the_names_of_unix_sockets_are_those_of_the_trace() {
+    let ends = ["unix:7", "@abstract"].map(UnixName::new);
+    let connection = Connection::of_unix(ConnectionId(1), ends, 500_000);
+    let mut analyzer = Analyzer::new();
+    analyzer.push(&records());
+    analyzer.connection(connection.clone());
+    let (analysis, stores) = analyzer.finish_keeping(TraceFacts::default(), NonZeroUsize::MIN);
+    let tables = Tables::new(analysis, stores, clock());
+    assert_eq!(read_connections(&whole(tables.flows())).expect("flows"), [connection]);
 }

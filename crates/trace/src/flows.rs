@@ -5,7 +5,7 @@ use std::io::{Read, Seek};
 use std::net::SocketAddr;
 use std::path::Path;
 
-use sockscope_record::{Connection, ConnectionId, Process, Protocol, Side, unix_key};
+use sockscope_record::{Connection, ConnectionId, Process, Protocol, Side, UnixName, unix_ends};
 
 use crate::error::{Error, Problem};
 use crate::format::{self, FLOW_COLUMNS, Part};
@@ -162,18 +162,23 @@ impl<'a> Columns<'a> {
             groups.give(row, &mut processes, known)?;
         }
         let protocol = protocol(self.protocol.text(row)?)?;
-        let end = if protocol == Protocol::Unix { name } else { address };
+        let texts = [self.client.text(row)?, self.server.text(row)?];
+        let ([client, server], names) = match protocol {
+            Protocol::Unix => unix_ends(texts.map(UnixName::new)),
+            _ => ([address(texts[0])?, address(texts[1])?], None),
+        };
         let is_closed = self.closed_valid.is_none_or(|bits| bit(bits, row));
         Ok(Connection {
             id: ConnectionId(u32::from_le_bytes(self.id[row])),
             protocol,
-            client: end(self.client.text(row)?)?,
-            server: end(self.server.text(row)?)?,
+            client,
+            server,
             opened_ns: u64::from_le_bytes(self.opened_ns[row]),
             closed_ns: is_closed.then_some(u64::from_le_bytes(self.closed_ns[row])),
             preexisting: bit(self.preexisting, row),
             both_ends_here: bit(self.both_ends_here, row),
             processes,
+            names,
         })
     }
 
@@ -201,10 +206,6 @@ fn protocol(name: &str) -> Result<Protocol, String> {
 fn side(name: &str) -> Result<Side, String> {
     let known = [Side::Client, Side::Server].into_iter().find(|known| known.name() == name);
     known.ok_or_else(|| "side client or server".into())
-}
-
-fn name(text: &str) -> Result<SocketAddr, String> {
-    Ok(unix_key(text))
 }
 
 fn address(text: &str) -> Result<SocketAddr, String> {

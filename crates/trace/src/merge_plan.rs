@@ -237,6 +237,7 @@ mod tests {
             preexisting: flags.contains('p'),
             both_ends_here: flags.contains('h'),
             processes: Vec::new(),
+            names: None,
         }
     }
 

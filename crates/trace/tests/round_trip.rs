@@ -153,6 +153,7 @@ fn any_connection() -> impl Strategy<Value = Connection> {
             preexisting: flags.0,
             both_ends_here: flags.1,
             processes,
+            names: None,
         },
     )
 }

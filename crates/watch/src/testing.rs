@@ -17,6 +17,7 @@ pub fn connection(id: u32) -> Connection {
         preexisting: false,
         both_ends_here: true,
         processes: vec![Process::new(7, "redis", Side::Server)],
+        names: None,
     }
 }
 

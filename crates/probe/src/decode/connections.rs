@@ -109,6 +109,7 @@ mod tests {
             preexisting: false,
             both_ends_here: false,
             processes: Vec::new(),
+            names: None,
         })
     }
 

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use sockscope_record::{
     Connection, ConnectionId, FlowId, InterfacePart, Process, Protocol, Record, Side, StateChange,
-    WindowScale, unix_inode_key, unix_key,
+    UnixName, WindowScale,
 };
 
 use super::decoder::Decoder;
@@ -78,8 +78,8 @@ impl Decoder {
     fn unix_opened(&mut self, event: &RawEvent) {
         let id = ConnectionId(event.connection);
         let before = [event.snd_offset, event.rcv_offset].map(|bytes| bytes.min(POSITION_MAX));
-        let ends = [unix_inode_key(event.inode[0]), server_name(event)];
-        let opened = Connection::new(id, Protocol::Unix, ends, event.at_ns);
+        let ends = [UnixName::of_inode(event.inode[0]), server_name(event)];
+        let opened = Connection::of_unix(id, ends, event.at_ns);
         let preexisting = before != [0; 2];
         let info = Connection { preexisting, both_ends_here: true, ..opened };
         let Some(state) = self.insert(info) else { return };
@@ -292,15 +292,15 @@ impl Decoder {
 }
 
 /// The path of a Unix socket, `@` and its abstract name, or the number of its inode.
-fn server_name(event: &RawEvent) -> SocketAddr {
+fn server_name(event: &RawEvent) -> UnixName {
     let bytes: Vec<u8> = event.name.iter().map(|octet| *octet as u8).collect();
     let bytes = &bytes[..bytes.len().min(event.name_len as usize)];
     match bytes {
-        [] => unix_inode_key(event.inode[1]),
-        [0, name @ ..] => unix_key(&format!("@{}", String::from_utf8_lossy(name))),
+        [] => UnixName::of_inode(event.inode[1]),
+        [0, name @ ..] => UnixName::new(&format!("@{}", String::from_utf8_lossy(name))),
         path => {
             let end = path.iter().position(|octet| *octet == 0).unwrap_or(path.len());
-            unix_key(&String::from_utf8_lossy(&path[..end]))
+            UnixName::new(&String::from_utf8_lossy(&path[..end]))
         }
     }
 }

@@ -61,6 +61,7 @@ fn calls(connections: u32, seconds: u64, every_s: u64) -> (Analysis, Stores) {
             preexisting: false,
             both_ends_here: true,
             processes: vec![process(Side::Client, "client"), process(Side::Server, "server")],
+            names: None,
         });
     }
     records.sort_by_key(|record: &Record| record.at_ns);

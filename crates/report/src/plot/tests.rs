@@ -93,6 +93,7 @@ fn no_records() -> ConnectionStore {
             preexisting: false,
             both_ends_here: true,
             processes: vec![Process::new(1, "<a&b>", Side::Client)],
+            names: None,
         },
         flows: [flow(Direction::FromClient), flow(Direction::FromServer)],
         window: None,

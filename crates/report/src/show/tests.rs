@@ -36,6 +36,7 @@ fn connection() -> Connection {
             Process::new(4711, "cli\x1bent", Side::Client),
             Process::new(4712, "server", Side::Server),
         ],
+        names: None,
     }
 }
 

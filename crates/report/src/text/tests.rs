@@ -721,6 +721,7 @@ fn ten_segments(here: bool, steps: &[(u64, &[Kind], u64)]) -> String {
         preexisting: false,
         both_ends_here: here,
         processes: Vec::new(),
+        names: None,
     });
     let flow = id.flow(Direction::FromClient);
     for segment in 0..10 {

@@ -59,6 +59,7 @@ pub fn connection(id: u32) -> Connection {
             Process::new(7, "curl", Side::Client),
             Process::new(9, "nginx: wörker", Side::Server),
         ],
+        names: None,
     }
 }
 

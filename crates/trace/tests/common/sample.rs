@@ -78,6 +78,7 @@ pub fn connections() -> [Connection; 2] {
             process(4201, "client", Side::Client),
             process(4202, "server", Side::Server),
         ],
+        names: None,
     };
     let udp = Connection {
         id: ConnectionId(2),
@@ -89,6 +90,7 @@ pub fn connections() -> [Connection; 2] {
         preexisting: true,
         both_ends_here: false,
         processes: vec![],
+        names: None,
     };
     [tcp, udp]
 }

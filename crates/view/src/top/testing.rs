@@ -28,6 +28,7 @@ pub(super) fn row(id: u32) -> Row {
                 process(100 + id, "client", Side::Client),
                 process(7, "server", Side::Server),
             ],
+            names: None,
         },
         direction: Direction::FromClient,
         ledger,

@@ -68,5 +68,6 @@ fn connection(id: u32) -> Connection {
         preexisting: false,
         both_ends_here: true,
         processes: Vec::new(),
+        names: None,
     }
 }
