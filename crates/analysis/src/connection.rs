@@ -1,6 +1,6 @@
 //! One connection: its flows, its exchanges, its buffers and its findings.
 
-use sockscope_record::{Connection, Direction, Point, Protocol};
+use sockscope_record::{Connection, Direction, Point};
 
 use crate::curve::Curve;
 use crate::drops;
@@ -150,9 +150,13 @@ fn records(flow: &FlowStore) -> u64 {
     (passes + flow.events.len()) as u64
 }
 
-/// An empty datagram counts; a TCP segment without data does not.
+/// An empty datagram counts; a TCP segment without data does not. Of Unix sockets messages count.
 fn segments(store: &ConnectionStore, flow: &FlowStore) -> u64 {
-    let is_datagram = store.connection.protocol == Protocol::Udp;
+    let protocol = store.connection.protocol;
+    let is_datagram = !protocol.is_stream();
+    if is_datagram && protocol.is_unix() {
+        return flow.at(Point::SendEnqueue).len() as u64;
+    }
     let seen = traffic::segments_point(flow).map(|point| flow.at(point)).unwrap_or_default();
     seen.iter().filter(|pass| pass.len > 0 || is_datagram).count() as u64
 }

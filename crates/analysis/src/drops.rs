@@ -171,7 +171,12 @@ pub(crate) fn counts(
 ) -> Vec<DropCount> {
     let flow = store.flow(direction);
     let mut by_reason: BTreeMap<u64, (u64, u64, Hosts)> = BTreeMap::new();
-    for drop in of_segments(flow, reasons) {
+    let drops: Vec<_> = match store.connection.protocol.is_unix() {
+        // A message that its reader did not take has arrived.
+        true => flow.events_of(Kind::Drop).collect(),
+        false => of_segments(flow, reasons).collect(),
+    };
+    for drop in drops {
         let (count, bytes, hosts) = by_reason.entry(number_of(drop)).or_default();
         *count += 1;
         *bytes += u64::from(drop.len);

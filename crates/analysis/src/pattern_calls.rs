@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use sockscope_record::{Kind, Point, Protocol, Record, Side};
+use sockscope_record::{Kind, Point, Record, Side};
 
 use crate::pattern::{Action, NoPattern, median};
 use crate::{ConnectionStore, FlowStore, Passage};
@@ -35,13 +35,13 @@ pub(crate) fn calls(
     side: Side,
 ) -> Result<Vec<Call>, NoPattern> {
     let (sent, received) = (store.flow(side.sends()), store.flow(side.other().sends()));
-    let mut calls = match store.connection.protocol {
-        Protocol::Udp => {
+    let mut calls = match store.connection.protocol.is_stream() {
+        false => {
             let mut calls = datagrams(sent, Point::SendEnqueue, Action::Write);
             calls.extend(datagrams(received, Point::ReceiveDequeue, Action::Read));
             calls
         }
-        Protocol::Tcp | Protocol::Unix => {
+        true => {
             let mut calls = writes(sent);
             calls.extend(reads(received));
             calls

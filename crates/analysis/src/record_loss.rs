@@ -128,7 +128,7 @@ fn explain_at(curves: &mut [Curve; 8], point: Point, sources: Sources<'_>) -> Ve
     let Sources { flow, dropped, losses, connection } = sources;
     let told = told_as(curves, point, sources);
     let repeated = forget_repeats(curves, point, &told, sources);
-    if connection.protocol.is_stream() {
+    if connection.protocol.has_positions() {
         curves[point.index()].missed = unseen::take_spans(curves, point, flow.at(point), losses);
     } else if point == Point::ReceiveDequeue {
         curves[point.index()].missed = gone(curves, flow);
@@ -148,13 +148,13 @@ fn explain_at(curves: &mut [Curve; 8], point: Point, sources: Sources<'_>) -> Ve
     let mut missed = Vec::new();
     // Positions show the hits of a stream, also of bytes that no point saw; but a point that missed
     // nothing saw all bytes. The loss that hid a hit is not known.
-    let (parts, never_there) = match connection.protocol {
-        Protocol::Tcp | Protocol::Unix => {
+    let (parts, never_there) = match connection.protocol.has_positions() {
+        true => {
             let never_there = never_there(curves, losses);
             let parts = cut(&holes, &never_there);
             (told.iter().fold(parts, |parts, told| cut(&parts, &told.kept)), never_there)
         }
-        Protocol::Udp => (holes, Vec::new()),
+        false => (holes, Vec::new()),
     };
     for hole in parts {
         let behind = never_there.partition_point(|range| range.1 <= hole.0);
@@ -165,9 +165,9 @@ fn explain_at(curves: &mut [Curve; 8], point: Point, sources: Sources<'_>) -> Ve
         missed.extend(losses.within_told(told, times).map(|times| passage(hole, times)));
     }
     // Of a stream also the bytes that arrived unseen.
-    let came = match connection.protocol {
-        Protocol::Tcp | Protocol::Unix => entered(curves, point),
-        Protocol::Udp => seen_before(curves, point),
+    let came = match connection.protocol.has_positions() {
+        true => entered(curves, point),
+        false => seen_before(curves, point),
     };
     let waiting = minus(&minus(&came, &passed), &dropped.covered);
     let mut mismatches = Vec::new();
@@ -425,7 +425,8 @@ fn repeats(curves: &[Curve; 8], point: Point, sources: Sources<'_>) -> Vec<Repea
             }
         });
     }
-    if connection.protocol.is_stream() && matches!(point, Point::InputEnqueue | Point::InputDequeue)
+    if connection.protocol.has_positions()
+        && matches!(point, Point::InputEnqueue | Point::InputDequeue)
     {
         let resent = resent(flow);
         let is_overtaken = are_overtaken(runs);
@@ -516,7 +517,7 @@ fn never_there(curves: &[Curve; 8], losses: &Losses) -> Vec<Range> {
 /// beyond.
 fn surely_passed(curves: &[Curve; 8], point: Point, connection: &Connection) -> Vec<Range> {
     let seen = seen_at(&curves[point.index()..]);
-    if !connection.protocol.is_stream() {
+    if !connection.protocol.has_positions() {
         return seen;
     }
     let seen = union(&seen, &curves[point.index()].missed_ranges());
@@ -559,12 +560,12 @@ fn seen_at(curves: &[Curve]) -> Vec<Range> {
 
 /// The times between which the bytes of a hole passed `point`, by all records that bound them.
 fn times_ns(curves: &[Curve; 8], point: Point, hole: Range, protocol: Protocol) -> Range {
-    match protocol {
-        Protocol::Tcp | Protocol::Unix => {
+    match protocol.has_positions() {
+        true => {
             let times = bounds_ns(curves, point, hole, keeps_order(point));
             within_order_ns(curves, point, hole, times)
         }
-        Protocol::Udp => bounds_ns(curves, point, hole, false),
+        false => bounds_ns(curves, point, hole, false),
     }
 }
 

@@ -34,8 +34,8 @@ impl<'o> TraceLosses<'o> {
         let is_of_others = self.others.contains(&connection.id);
         let losses = if is_of_others { &self.of_others } else { &self.any };
         match connection.protocol {
-            Protocol::Tcp | Protocol::Unix => &losses.streams,
             Protocol::Udp => &losses.datagrams,
+            _ => &losses.streams,
         }
     }
 }

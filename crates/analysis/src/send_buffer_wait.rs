@@ -10,7 +10,7 @@
 
 use std::slice::Iter;
 
-use sockscope_record::{Direction, Kind, Point, Protocol, Record, tcp_flags};
+use sockscope_record::{Direction, Kind, Point, Record, tcp_flags};
 
 use crate::send_hold::acks_received;
 use crate::{ConnectionStore, FlowStore, Passage};
@@ -43,9 +43,9 @@ pub(crate) fn send_buffer_waits(
 ) -> Vec<SendBufferWait> {
     let flow = store.flow(direction);
     // A Unix socket has room again as its peer's reader takes bytes.
-    let acks_ns = match store.connection.protocol {
-        Protocol::Unix => flow.at(Point::ReceiveDequeue).iter().map(|read| read.at_ns).collect(),
-        _ => advancing_ns(store.reverse(direction)),
+    let acks_ns = match store.connection.protocol.is_unix() {
+        true => flow.at(Point::ReceiveDequeue).iter().map(|read| read.at_ns).collect(),
+        false => advancing_ns(store.reverse(direction)),
     };
     if acks_ns.is_empty() {
         return Vec::new();

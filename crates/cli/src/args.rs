@@ -83,8 +83,8 @@ pub struct HowArgs {
     /// Also record when each send and receive call returned, and what
     #[arg(long)]
     pub calls: bool,
-    /// Also record streams between Unix sockets of the picked processes, with or without a path (not with a port or
-    /// an address)
+    /// Also record Unix sockets of the picked processes: streams, datagrams, seqpacket (not with a port or an
+    /// address)
     #[arg(long)]
     pub unix: bool,
     /// Measure the probes' own run time (costs some 40 ns a hit itself)

@@ -22,7 +22,7 @@ pub fn bucket(connection: &Connection) -> u16 {
         Protocol::Tcp => 6,
         Protocol::Udp => 17,
         // No protocol of IP has this number (RFC 3692).
-        Protocol::Unix => 253,
+        _ => 253,
     };
     let octets = [protocol].into_iter().chain(ends.into_iter().flatten());
     let hash =

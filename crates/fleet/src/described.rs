@@ -173,7 +173,7 @@ mod tests {
     #[test]
     fn a_connection_of_unix_sockets_keeps_its_protocol_and_names() {
         let ends = ["unix:7", "/run/a.sock"].map(UnixName::new);
-        let connection = Connection::of_unix(ConnectionId(3), ends, 7);
+        let connection = Connection::of_unix(ConnectionId(3), Protocol::Unix, ends, 7);
         let text = serde_json::to_string(&Described::of(&connection, None)).unwrap();
         let read: Described = serde_json::from_str(&text).unwrap();
         assert_eq!(read.connection(), (connection, None));

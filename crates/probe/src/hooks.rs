@@ -191,15 +191,24 @@ pub const HOOKS: &[HookEntry] = &[
         .without("how long a send call on a Unix socket waited before its first bytes were taken"),
     hook("unix_ready", "tp_btf/sk_data_ready", "6.3", Unix)
         .at(&[SendEnqueue, ReceiveEnqueue])
-        .observes("bytes of a Unix socket are in the receive queue of its peer")
+        .observes("bytes or a message of a Unix socket are in the receive queue of its peer")
         .without("points 1 and 7 of Unix sockets"),
     hook("unix_return", "tp_btf/sock_send_length", "6.3", Unix)
         .observes("bytes of a Unix socket that were read before they were announced")
         .without("some bytes of Unix sockets until they are read"),
+    hook("unix_copy", "tp_btf/skb_copy_datagram_iovec", "5.5", Unix)
+        .observes("a message of a Unix socket is copied to its reader")
+        .without("point 8 of datagram and seqpacket sockets"),
     hook("unix_read", "tp_btf/sock_recv_length", "6.3", Unix)
         .at(&[ReceiveDequeue])
         .observes("bytes of a Unix socket were copied to the reader")
         .without("point 8 of Unix sockets"),
+    hook("unix_unread", "tp_btf/kfree_skb", "5.17", Unix)
+        .observes("a message of a Unix socket was not read")
+        .without("drops of messages that a closed Unix socket had not read"),
+    hook("unix_existing", "iter/unix", "5.15", Run)
+        .observes("Unix sockets that are open already, with --unix")
+        .without("which Unix sockets were open before recording, and the positions of their messages"),
     hook("so_log", "cgroup/setsockopt", "5.5", Control)
         .observes("SO_LOG, and socket options asked for")
         .without("SO_LOG and socket options asked for"),

@@ -219,19 +219,24 @@ impl Programs {
 
     /// One pass over all open files, joining connections that the pick chooses.
     pub(crate) fn join_existing(&mut self) -> Result<(), Error> {
-        self.pass_over_files("existing")
+        self.pass_over("existing", "iter/task_file")
     }
 
     /// One pass over all open files, which sends an event for each connection that is logged and open now.
     pub(crate) fn announce_open(&mut self) -> Result<(), Error> {
-        self.pass_over_files("remaining")
+        self.pass_over("remaining", "iter/task_file")
     }
 
-    fn pass_over_files(&self, program: &str) -> Result<(), Error> {
+    /// One pass over all Unix sockets: those of now are older than the recording.
+    pub(crate) fn note_existing_unix(&mut self) -> Result<(), Error> {
+        self.pass_over("unix_existing", "iter/unix")
+    }
+
+    fn pass_over(&self, program: &str, hook: &'static str) -> Result<(), Error> {
         if self.problems.contains_key(program) {
             return Ok(());
         }
-        let failed = |reason: String| Error::Attach { hook: "iter/task_file", reason };
+        let failed = |reason: String| Error::Attach { hook, reason };
         let program = object::program(&self.object, program)
             .ok_or_else(|| failed("no such program in the object".to_owned()))?;
         let link = program.attach().map_err(|e| failed(one_line(&e)))?;

@@ -27,11 +27,11 @@ impl Row<'_> {
         let protocol = self.text("protocol")?.unwrap_or_default();
         let known = Protocol::ALL.into_iter().find(|known| known.name() == protocol);
         let protocol =
-            known.ok_or_else(|| self.wrong("protocol", "tcp, udp or unix", &protocol))?;
+            known.ok_or_else(|| self.wrong("protocol", "a protocol, as tcp", &protocol))?;
         let id = u32::try_from(self.needed("connection")?)
             .map_err(|_| self.wrong("connection", "0 to 2147483647", ""))?;
         let (ends, names) = match protocol {
-            Protocol::Unix => unix_ends([self.name("client")?, self.name("server")?]),
+            _ if protocol.is_unix() => unix_ends([self.name("client")?, self.name("server")?]),
             _ => ([self.address("client")?, self.address("server")?], None),
         };
         let mut connection =

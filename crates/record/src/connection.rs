@@ -125,6 +125,10 @@ pub enum Protocol {
     Udp,
     /// A stream between two Unix sockets (unix(7)).
     Unix,
+    /// Messages between two Unix sockets of type `SOCK_DGRAM`.
+    UnixDatagram,
+    /// The same, of type `SOCK_SEQPACKET`.
+    UnixSeqpacket,
 }
 
 named! {
@@ -132,12 +136,24 @@ named! {
         Tcp => "tcp",
         Udp => "udp",
         Unix => "unix",
+        UnixDatagram => "unix-datagram",
+        UnixSeqpacket => "unix-seqpacket",
     }
 }
 
 impl Protocol {
-    /// Whether it carries bytes in order, none of them dropped: the opposite is datagrams.
+    /// Whether it carries bytes in order, none of them dropped: the opposite is messages, which have bounds.
     pub fn is_stream(self) -> bool {
+        matches!(self, Self::Tcp | Self::Unix)
+    }
+
+    /// Whether its ends are Unix sockets.
+    pub fn is_unix(self) -> bool {
+        matches!(self, Self::Unix | Self::UnixDatagram | Self::UnixSeqpacket)
+    }
+
+    /// Whether records have their positions from the kernel: the opposite is datagrams that are counted as recorded.
+    pub fn has_positions(self) -> bool {
         self != Self::Udp
     }
 }
@@ -183,7 +199,7 @@ pub struct Connection {
     pub id: ConnectionId,
     /// Transport protocol.
     pub protocol: Protocol,
-    /// Address and port of the side that opened it; for [`Protocol::Unix`] the key of a name: see [`Connection::end`].
+    /// Address and port of the side that opened it; between Unix sockets the key of a name: see [`Connection::end`].
     pub client: SocketAddr,
     /// The same of the other side.
     pub server: SocketAddr,
@@ -197,7 +213,7 @@ pub struct Connection {
     pub both_ends_here: bool,
     /// Processes seen at its ends, in order of first sight.
     pub processes: Vec<Process>,
-    /// Of [`Protocol::Unix`]: the names of its sockets; `None` where neither has one.
+    /// Between Unix sockets: their names; `None` where neither has one.
     pub names: Option<Arc<UnixNames>>,
 }
 
@@ -224,9 +240,14 @@ impl Connection {
     }
 
     /// A connection between two Unix sockets that opens now.
-    pub fn of_unix(id: ConnectionId, ends: [UnixName; 2], opened_ns: u64) -> Self {
+    pub fn of_unix(
+        id: ConnectionId,
+        protocol: Protocol,
+        ends: [UnixName; 2],
+        opened_ns: u64,
+    ) -> Self {
         let (keys, names) = unix_ends(ends);
-        Self { names, ..Self::new(id, Protocol::Unix, keys, opened_ns) }
+        Self { names, ..Self::new(id, protocol, keys, opened_ns) }
     }
 
     /// An end in words: its address and port, or the name of its Unix socket.
@@ -236,7 +257,7 @@ impl Connection {
             Side::Server => self.server,
         };
         let name = self.names.as_deref().and_then(|names| names.of(side as usize));
-        End { address, is_unix: self.protocol == Protocol::Unix, name }
+        End { address, is_unix: self.protocol.is_unix(), name }
     }
 
     /// Whether one TCP socket is both its ends: it connected to its own address and port, a simultaneous

@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     fn ends(names: [&str; 2]) -> Connection {
-        Connection::of_unix(ConnectionId(1), names.map(UnixName::new), 0)
+        Connection::of_unix(ConnectionId(1), Protocol::Unix, names.map(UnixName::new), 0)
     }
 
     fn shown(name: &str) -> String {

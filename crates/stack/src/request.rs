@@ -36,7 +36,7 @@ impl Stack {
         meter: &mut Meter,
     ) -> Result<(), SocketError> {
         match self.sockets[socket].protocol {
-            Protocol::Tcp | Protocol::Unix => self.tcp_usrreq(socket, request, meter),
+            _ => self.tcp_usrreq(socket, request, meter),
             Protocol::Udp => self.udp_usrreq(socket, request, meter),
         }
     }
@@ -51,7 +51,7 @@ impl Stack {
         meter: &mut Meter,
     ) -> Result<(), SocketError> {
         match self.sockets[socket].protocol {
-            Protocol::Tcp | Protocol::Unix => self.tcp_pru_send(socket, data, is_urgent, meter),
+            _ => self.tcp_pru_send(socket, data, is_urgent, meter),
             Protocol::Udp => self.udp_pru_send(socket, data, to, meter),
         }
     }
@@ -63,7 +63,7 @@ impl Stack {
         meter: &mut Meter,
     ) -> Result<(), SocketError> {
         match self.sockets[socket].protocol {
-            Protocol::Tcp | Protocol::Unix => self.tcp_pru_rcvd(socket, meter),
+            _ => self.tcp_pru_rcvd(socket, meter),
             Protocol::Udp => self.udp_pru_rcvd(meter),
         }
     }

@@ -91,9 +91,9 @@ impl FlowColumns {
                 let (pid, comm) = (pid.number(row, "0 to 4294967295")?, program.at(row).to_owned());
                 Ok(Process { group: group.at(row).map(Arc::new), ..Process::new(pid, comm, *side) })
             };
-        let protocol = protocol.ok_or_else(|| self.protocol.refused(row, "tcp, udp or unix"))?;
+        let protocol = protocol.ok_or_else(|| self.protocol.refused(row, "a protocol, as tcp"))?;
         let ([client, server], names) = match protocol {
-            Protocol::Unix => {
+            _ if protocol.is_unix() => {
                 unix_ends([&self.client, &self.server].map(|it| UnixName::new(it.at(row))))
             }
             _ => ([self.client.address(row)?, self.server.address(row)?], None),

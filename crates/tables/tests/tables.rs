@@ -276,7 +276,7 @@ fn the_connections_of_the_flows_are_those_of_the_trace() {
 #[test]
 fn the_names_of_unix_sockets_are_those_of_the_trace() {
     let ends = ["unix:7", "@abstract"].map(UnixName::new);
-    let connection = Connection::of_unix(ConnectionId(1), ends, 500_000);
+    let connection = Connection::of_unix(ConnectionId(1), Protocol::Unix, ends, 500_000);
     let mut analyzer = Analyzer::new();
     analyzer.push(&records());
     analyzer.connection(connection.clone());

@@ -164,7 +164,7 @@ impl<'a> Columns<'a> {
         let protocol = protocol(self.protocol.text(row)?)?;
         let texts = [self.client.text(row)?, self.server.text(row)?];
         let ([client, server], names) = match protocol {
-            Protocol::Unix => unix_ends(texts.map(UnixName::new)),
+            _ if protocol.is_unix() => unix_ends(texts.map(UnixName::new)),
             _ => ([address(texts[0])?, address(texts[1])?], None),
         };
         let is_closed = self.closed_valid.is_none_or(|bits| bit(bits, row));
@@ -200,7 +200,7 @@ fn bit(bits: &[u8], row: usize) -> bool {
 
 fn protocol(name: &str) -> Result<Protocol, String> {
     let known = Protocol::ALL.into_iter().find(|known| known.name() == name);
-    known.ok_or_else(|| "protocol tcp, udp or unix".into())
+    known.ok_or_else(|| "protocol tcp, udp, unix, unix-datagram or unix-seqpacket".into())
 }
 
 fn side(name: &str) -> Result<Side, String> {

@@ -193,9 +193,7 @@ fn ends_with_processes(row: &Connection) -> usize {
 
 /// Whether the other end can be on another host.
 fn may_span_hosts(row: &Connection) -> bool {
-    row.protocol != Protocol::Unix
-        && !row.client.ip().is_loopback()
-        && !row.server.ip().is_loopback()
+    !row.protocol.is_unix() && !row.client.ip().is_loopback() && !row.server.ip().is_loopback()
 }
 
 fn key(row: &Connection) -> Key {

@@ -86,6 +86,9 @@ pub struct Watch {
     /// Record calls too: their sizes, and the time that programs spent between them
     #[arg(long)]
     pub calls: bool,
+    /// Also record Unix sockets of the picked processes: streams, datagrams, seqpacket
+    #[arg(long)]
+    pub unix: bool,
     /// Cost of probes and recorder at most, in percent of a CPU. Above it only a part of the connections is recorded, each
     /// whole
     #[arg(long, value_name = "PERCENT", value_parser = percent)]

@@ -183,6 +183,7 @@ impl<'a> Watch<'a> {
         let lines = arguments.findings.as_deref().map(Lines::open).transpose()?;
         let options = Options {
             calls: arguments.calls,
+            unix: arguments.unix,
             statistics: measures_cost(arguments),
             ..Options::default()
         };

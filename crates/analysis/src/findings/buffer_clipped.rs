@@ -45,7 +45,7 @@ fn of_request(facts: &FlowFacts<'_>, request: &BufferRequest, granted_bytes: u64
     let fix = match facts.view.store.connection.protocol {
         // The kernel sizes no buffer of a datagram socket.
         Protocol::Udp => format!("For the {who}: {raise}."),
-        Protocol::Tcp | Protocol::Unix => format!(
+        _ => format!(
             "In the {who}: do not set {option}, so that the kernel sizes the buffer; or {raise}."
         ),
     };

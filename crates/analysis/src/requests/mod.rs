@@ -87,7 +87,7 @@ fn between_programs(
         let point = if ends[flow] { points[0] } else { points[1] };
         store.flows[flow].at(point)
     });
-    if store.connection.protocol == Protocol::Udp {
+    if !store.connection.protocol.is_stream() {
         let refused = [0, 1].map(|flow: usize| refused(store, &store.flows[flow], facts));
         let is_first = |flow: usize| written[flow].first().map_or(u64::MAX, |pass| pass.at_ns);
         return datagrams::find(&Datagrams {

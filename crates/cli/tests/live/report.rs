@@ -101,7 +101,8 @@ impl Report {
         {
             // A Unix socket has no stage before its receive queue, and `total` is that one.
             let is_there = |stage: &str| {
-                connection["protocol"] != "unix" || ["receive_queue", "total"].contains(&stage)
+                !connection["protocol"].as_str().is_some_and(|it| it.starts_with("unix"))
+                    || ["receive_queue", "total"].contains(&stage)
             };
             for (stage, values) in flow["stages"].as_object().expect("stages") {
                 if is_there(stage) && values["residue_bytes"] != 0 {

@@ -1,11 +1,13 @@
-//! Streams between Unix sockets, with `--unix`.
+//! Unix sockets, with `--unix`.
 
+use std::io::{Read, Write};
+use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::process::Command;
 
 use serde_json::Value;
 
 use crate::background::Background;
-use crate::bundle::{Recording, run_once, whole};
+use crate::bundle::{Recorder, Recording, run_once, whole};
 use crate::report::count;
 use crate::turn;
 
@@ -20,7 +22,7 @@ fn bytes(recording: &Recording, server: &str) -> [u64; 2] {
     let all = recording.report.connections();
     let found: Vec<&Value> = all.iter().filter(|one| one["server"] == server).collect();
     let [one] = found[..] else { panic!("{server}: {}", recording.report.summary()) };
-    assert_eq!(one["protocol"], "unix", "{one}");
+    assert!(one["protocol"].as_str().is_some_and(|it| it.starts_with("unix")), "{one}");
     [0, 1].map(|flow| count(&one["flows"][flow]["bytes"]))
 }
 
@@ -131,4 +133,96 @@ fn root_without_the_option_no_unix_socket_is_recorded() {
     let lines = "import socket; a, b = socket.socketpair(); a.send(b'x'); b.recv(1)";
     let recording = run_once(&[], &["python3", "-c", lines].map(str::to_owned));
     assert!(recording.report.connections().is_empty(), "{}", recording.report.summary());
+}
+
+#[test]
+fn root_each_message_of_a_seqpacket_socket_is_one_record() {
+    let Some(_turn) = turn::take() else { return };
+    let recording = python(&[
+        "import socket",
+        "a, b = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)",
+        "a.send(b'x' * 100); a.sendmsg([b'y' * 150, b'y' * 50]); a.send(b'z')",
+        "assert b.recv(50) == b'x' * 50 and len(b.recv(500, socket.MSG_PEEK)) == 200",
+        "assert len(b.recv(500)) == 200 and b.recv(9) == b'z'",
+        "b.send(b'answer'); a.recv(9); a.close(); assert b.recv(9) == b''",
+    ]);
+    let [one] = recording.report.connections() else { panic!("{}", recording.report.summary()) };
+    assert_eq!(one["protocol"], "unix-seqpacket", "{one}");
+    let flows = [0, 1]
+        .map(|flow| (count(&one["flows"][flow]["bytes"]), count(&one["flows"][flow]["segments"])));
+    assert_eq!(flows, [(301, 3), (6, 1)], "{one}");
+    for flow in &one["flows"].as_array().expect("two flows")[..] {
+        assert_eq!(flow["stages"]["total"]["residue_bytes"], 0, "{one}");
+    }
+    assert!(!one["closed_ns"].is_null(), "{one}");
+}
+
+/// Two clients and a server that answers each, all unconnected; and a message that the server leaves unread.
+#[test]
+fn root_datagrams_are_of_the_pair_of_sockets_that_exchanged_them() {
+    let Some(_turn) = turn::take() else { return };
+    let recording = python(&[
+        "import socket",
+        "def bound(name):",
+        "    one = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM); one.bind('\\0sockscope-' + name); return one",
+        "server, clients = bound('server'), [bound('a'), bound('b')]",
+        "for round in range(20):",
+        "    for number, one in enumerate(clients): one.sendto(b'q' * (number + 2), '\\0sockscope-server')",
+        "    for one in clients: got, who = server.recvfrom(100); server.sendto(got * 3, who)",
+        "    for one in clients: one.recv(100)",
+        "last = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM); last.connect('\\0sockscope-server')",
+        "last.send(b'read'); last.send(b'unread'); server.recv(100); server.close()",
+    ]);
+    let mut seen: Vec<_> = recording
+        .report
+        .connections()
+        .iter()
+        .map(|one| {
+            assert_eq!(
+                (&one["protocol"], &one["server"]),
+                (&"unix-datagram".into(), &"@sockscope-server".into())
+            );
+            let [asked, answered] = [0, 1].map(|flow| count(&one["flows"][flow]["bytes"]));
+            let dropped = one["flows"][0]["drops"]
+                .as_array()
+                .map_or(0, |drops| drops.iter().map(|it| count(&it["bytes"])).sum());
+            (asked, answered, dropped)
+        })
+        .collect();
+    seen.sort_unstable();
+    assert_eq!(seen, [(10, 0, 6), (40, 120, 0), (60, 180, 0)], "{}", recording.report.summary());
+}
+
+/// Sockets of this process from before the recording, one with a message in its queue: its bytes are read and were
+/// not sent.
+#[test]
+fn root_unix_sockets_from_before_the_recording_are_known_as_such() {
+    let Some(_turn) = turn::take() else { return };
+    let mut bytes = [0; 100];
+    let messages = UnixDatagram::pair().expect("a pair of sockets");
+    messages.0.send(b"early").expect("room");
+    let mut stream = UnixStream::pair().expect("a pair of sockets");
+    let pid = std::process::id().to_string();
+    let recorder = Recorder::start(&["--unix", "--pid", &pid], None);
+    messages.1.recv(&mut bytes).expect("a message");
+    messages.0.send(b"late").expect("room");
+    messages.1.recv(&mut bytes).expect("a message");
+    stream.0.write_all(b"stream").expect("room");
+    stream.1.read_exact(&mut bytes[..6]).expect("bytes");
+    let mut new = UnixStream::pair().expect("a pair of sockets");
+    new.0.write_all(b"new").expect("room");
+    new.1.read_exact(&mut bytes[..3]).expect("bytes");
+    let report = recorder.stop().report;
+    let mut seen: Vec<_> = report
+        .connections()
+        .iter()
+        .map(|one| {
+            let protocol = one["protocol"].as_str().unwrap_or_default();
+            assert_eq!(one["flows"][0]["stages"]["receive_queue"]["residue_bytes"], 0, "{one}");
+            (protocol, count(&one["flows"][0]["bytes"]), one["preexisting"] == true)
+        })
+        .collect();
+    seen.sort_unstable();
+    let expected = [("unix", 3, false), ("unix", 6, true), ("unix-datagram", 4, true)];
+    assert_eq!(seen, expected, "{}", report.summary());
 }

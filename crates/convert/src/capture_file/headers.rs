@@ -208,7 +208,6 @@ pub(super) fn parse(link_type: i32, data: &[u8], original: u32) -> Result<Packet
                 }),
             })
         }
-        (Protocol::Unix, _) => Err(NotRead::OtherProtocol),
         (Protocol::Udp, udp) => {
             let word = |at| big_endian(udp, at);
             let (source, destination, len) = (word(0)?, word(2)?, usize::from(word(4)?));
@@ -230,6 +229,7 @@ pub(super) fn parse(link_type: i32, data: &[u8], original: u32) -> Result<Packet
                 segment: None,
             })
         }
+        _ => Err(NotRead::OtherProtocol),
     }
 }
 

@@ -301,10 +301,10 @@ impl Reader<'_> {
             return Err(NotRead::TooManyConnections);
         }
         let opened = match (packet.protocol, flags & tcp_flags::SYN != 0) {
-            (Protocol::Udp | Protocol::Unix, _) => Opened::BySender,
             (Protocol::Tcp, false) => Opened::Before,
             (Protocol::Tcp, true) if headers::opens(flags) => Opened::BySender,
             (Protocol::Tcp, true) => Opened::ByReceiver,
+            _ => Opened::BySender,
         };
         let id = ConnectionId(self.pairs.len() as u32 + 1);
         let connection = opened.connection(id, packet.protocol, packet.ends, at_ns);

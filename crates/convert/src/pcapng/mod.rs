@@ -229,7 +229,7 @@ impl End<'_> {
                 IpNumber::UDP
             }
             // It has no record at points 3 to 6.
-            Protocol::Unix => return Err(io::Error::other("a Unix socket sends no packets")),
+            _ => return Err(io::Error::other("a Unix socket sends no packets")),
         };
         out.extend([0; 12]);
         let payload = transport.len() + record.len as usize;

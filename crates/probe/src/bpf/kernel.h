@@ -33,6 +33,7 @@ enum { false = 0, true = 1 };
 #define IPPROTO_UDP 17
 #define SOCK_STREAM 1
 #define SOCK_DGRAM 2
+#define SOCK_SEQPACKET 5
 #define ETH_P_IP 0x0800
 #define ETH_P_IPV6 0x86DD
 #define IFF_LOOPBACK 0x8
@@ -87,6 +88,7 @@ enum bpf_map_type {
 };
 enum {
 	BPF_ANY = 0,
+	BPF_NOEXIST = 1,
 	BPF_F_NO_PREALLOC = 1U << 0,
 	BPF_F_CLONE = 1U << 9,
 	BPF_F_MMAPABLE = 1U << 10,
@@ -193,6 +195,7 @@ typedef struct {
 
 struct sk_buff;
 struct sk_buff_head {
+	struct sk_buff *next;
 	struct sk_buff *prev;
 	__u32 qlen;
 };
@@ -218,6 +221,7 @@ struct sock {
 	int sk_err;
 	u8 sk_shutdown;
 	struct sock_cgroup_data sk_cgrp_data;
+	struct pid *sk_peer_pid;
 };
 /* The local port stays here when a closed socket gives up its number. */
 struct inet_sock {
@@ -323,6 +327,7 @@ struct net_device {
 	possible_net_t nd_net;
 };
 struct sk_buff {
+	struct sk_buff *next;
 	struct net_device *dev;
 	struct sock *sk;
 	unsigned int len;
@@ -345,7 +350,26 @@ struct sched_info {
 	unsigned long long run_delay;
 	unsigned long long last_arrival;
 };
-struct file;
+struct file {
+	void *private_data;
+};
+struct fdtable {
+	unsigned int max_fds;
+	struct file **fd;
+};
+struct files_struct {
+	struct fdtable *fdt;
+};
+struct hlist_node;
+struct hlist_head {
+	struct hlist_node *first;
+};
+struct hlist_node {
+	struct hlist_node *next, **pprev;
+};
+struct pid {
+	struct hlist_head tasks[4];
+};
 struct css_set {
 	struct cgroup *dfl_cgrp;
 };
@@ -357,6 +381,8 @@ struct task_struct {
 	char comm[16];
 	struct sched_info sched_info;
 	struct nsproxy *nsproxy;
+	struct files_struct *files;
+	struct hlist_node pid_links[4];
 };
 
 struct seq_file;
@@ -369,6 +395,10 @@ struct bpf_iter__task_file {
 	u32 fd;
 	struct file *file;
 };
+struct bpf_iter__unix {
+	struct bpf_iter_meta *meta;
+	struct unix_sock *unix_sk;
+};
 
 /* Of any two words of eight bytes: see word64(). */
 struct timespec64 {
@@ -378,6 +408,7 @@ struct timespec64 {
 #if defined(__TARGET_ARCH_x86)
 struct pt_regs {
 	unsigned long dx;
+	unsigned long di;
 };
 #else
 struct pt_regs;

@@ -443,7 +443,7 @@ struct event {
 	__u16 server_port;
 	__u8 family;
 	__u8 protocol;
-	__u8 old_state;
+	__u8 old_state; /* THREAD: 1: by SO_PEERCRED alone */
 	__u8 new_state;
 	__u32 pid;
 	__u32 thread;
@@ -466,7 +466,8 @@ struct event {
 	__u32 replaced;	 /* OPEN, JOIN: the connection that gave way for this one, or 0 */
 	__u32 of_others; /* OPEN, JOIN: another user asked for it, in addition to the operator's pick */
 	__u64 cgroup;	 /* OPEN, THREAD: inode number of the process's group of version 2, or 0 */
-	__u64 inode[2];	 /* OPEN of AF_UNIX: of the client's socket and of the server's, or 0 */
+	__u64 inode[2];	 /* OPEN of AF_UNIX: of the client's socket and of the server's, or 0. Its `protocol` is
+			  * the type of the sockets, `old_state` whether one is older than the recording */
 	__u32 name_len;	 /* OPEN of AF_UNIX: bytes of the server's name, or 0 */
 	char name[UNIX_NAME_MAX];
 };

@@ -33,6 +33,8 @@
 #include "events.h"
 #include "activate.h"
 #include "unix.h"
+#include "unix_messages.h"
+#include "unix_calls.h"
 #include "in_band.h"
 #include "measure.h"
 

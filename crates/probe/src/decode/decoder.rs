@@ -85,7 +85,7 @@ impl Decoder {
     pub(crate) fn take_changed(&mut self) -> Vec<Connection> {
         let ids = std::mem::take(&mut self.changed);
         let mut rows = std::mem::take(&mut self.last_rows);
-        rows.extend(ids.into_iter().filter_map(|id| Some(self.state(id)?.info.clone())));
+        rows.extend(ids.into_iter().filter_map(|id| Some(self.state(id)?.row())));
         rows
     }
 

@@ -15,6 +15,10 @@ use super::udp_buffers::{buffers_of, buffers_record};
 use crate::layout::{RawEvent, constants as raw};
 
 const AF_UNIX: u8 = 1;
+const SOCK_DGRAM: u8 = 2;
+const SOCK_SEQPACKET: u8 = 5;
+/// An event of a thread that `SO_PEERCRED` alone shows.
+const BY_PEERCRED: u8 = 1;
 const AF_INET6: u8 = 10;
 const IPPROTO_UDP: u8 = 17;
 const TCP_ESTABLISHED: u8 = 1;
@@ -79,8 +83,13 @@ impl Decoder {
         let id = ConnectionId(event.connection);
         let before = [event.snd_offset, event.rcv_offset].map(|bytes| bytes.min(POSITION_MAX));
         let ends = [UnixName::of_inode(event.inode[0]), server_name(event)];
-        let opened = Connection::of_unix(id, ends, event.at_ns);
-        let preexisting = before != [0; 2];
+        let protocol = match event.protocol {
+            SOCK_DGRAM => Protocol::UnixDatagram,
+            SOCK_SEQPACKET => Protocol::UnixSeqpacket,
+            _ => Protocol::Unix,
+        };
+        let opened = Connection::of_unix(id, protocol, ends, event.at_ns);
+        let preexisting = before != [0; 2] || event.old_state > 0;
         let info = Connection { preexisting, both_ends_here: true, ..opened };
         let Some(state) = self.insert(info) else { return };
         state.opened = [true; 2];
@@ -99,7 +108,7 @@ impl Decoder {
     /// The connection is over; of a Unix socket this event alone shows it.
     fn gone(&mut self, event: &RawEvent) {
         if let Some(state) = self.state_mut(event.connection)
-            && state.info.protocol == Protocol::Unix
+            && state.info.protocol.is_unix()
         {
             state.info.closed_ns = Some(event.at_ns);
             self.changed.insert(event.connection);
@@ -282,7 +291,10 @@ impl Decoder {
     fn thread_seen(&mut self, event: &RawEvent) {
         let process = self.process(event, FlowId(event.flow).direction().sender());
         let Some(state) = self.state_mut(connection_id(event.flow).0) else { return };
-        if state.info.protocol == Protocol::Udp {
+        if event.old_state == BY_PEERCRED {
+            state.peers.push(process);
+            self.changed.insert(connection_id(event.flow).0);
+        } else if state.info.protocol == Protocol::Udp {
             // A datagram leaves a queueing discipline while any thread runs, which need not be its own.
             state.add_candidate(event.thread, process);
         } else if state.record_process(process) {

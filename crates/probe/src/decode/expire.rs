@@ -120,7 +120,7 @@ impl Decoder {
         self.incoming.forget(&state);
         self.forgotten.push(id);
         if self.changed.remove(&id) {
-            self.last_rows.push(state.info);
+            self.last_rows.push(state.row());
         }
         for mut flow in state.flows {
             let datagrams = &mut flow.path.datagrams;

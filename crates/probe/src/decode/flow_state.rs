@@ -36,6 +36,8 @@ pub(super) struct ConnectionState {
     pub(super) is_anchor_odd: bool,
     /// The time of the last hit with a known position.
     pub(super) placed_ns: u64,
+    /// Processes that may be at an end, by `SO_PEERCRED`.
+    pub(super) peers: Vec<Process>,
     /// Threads that ran when datagrams passed, without a recorded send or read of one.
     candidates: VecDeque<(u32, Process)>,
 }
@@ -56,6 +58,7 @@ impl ConnectionState {
             is_moved: false,
             is_anchor_odd: false,
             placed_ns: 0,
+            peers: Vec::new(),
             candidates: VecDeque::new(),
         }
     }
@@ -63,6 +66,14 @@ impl ConnectionState {
     /// Whether sampling left it out before this time.
     pub(super) fn is_left_out(&self, at_ns: u64) -> bool {
         self.left_out_ns.is_some_and(|left_out_ns| at_ns > left_out_ns)
+    }
+
+    /// The description of the connection. An end at which no call was recorded has the process of `SO_PEERCRED`.
+    pub(super) fn row(&self) -> Connection {
+        let mut row = self.info.clone();
+        let has_end = |peer: &&Process| self.info.processes.iter().any(|it| it.side == peer.side);
+        row.processes.extend(self.peers.iter().filter(|peer| !has_end(peer)).cloned());
+        row
     }
 
     /// The port to which a flow's datagrams are sent.

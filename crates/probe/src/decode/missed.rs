@@ -5,7 +5,7 @@
 //! this host, positions show it: all bytes that the receiver has had passed points 1 to 6. Times are
 //! nanoseconds of the trace's clock.
 
-use sockscope_record::{Loss, LossCounts, Point, Protocol, Record, marks};
+use sockscope_record::{Loss, LossCounts, Point, Record, marks};
 
 use super::flow_state::ConnectionState;
 use super::in_transit::Unseen;
@@ -91,7 +91,7 @@ impl MissedTracker {
     /// Notes the evidence of one hit at `at_ns` for a connection.
     pub(super) fn follow(&mut self, state: &mut ConnectionState, shown: &[Record], at_ns: u64) {
         // Points 2 to 6 of a Unix socket do not exist.
-        if state.info.preexisting || state.info.protocol == Protocol::Unix {
+        if state.info.preexisting || state.info.protocol.is_unix() {
             return;
         }
         for record in shown {

@@ -4,14 +4,14 @@
 //! Positions are bytes of the stream, times nanoseconds of the trace's clock. After missed records the
 //! bytes that passed meanwhile have no time: the next record of the same point does not cover them.
 
-use sockscope_record::{FlowId, Kind, Point, ReaderTimes, Record, marks};
+use sockscope_record::{FlowId, Kind, PacketDrop, Point, ReaderTimes, Record, marks};
 
 use super::arrivals::{Arrival, Arrivals};
 use super::hit::{Hit, Reader};
 use super::in_transit::Datagram;
 use super::positions::Positions;
 use super::unknown_positions::MissedUntil;
-use crate::layout::{RawAnchor, RawTcpCopy, RawTcpReady, constants as raw};
+use crate::layout::{RawAnchor, RawTcpCopy, RawTcpDrop, RawTcpReady, constants as raw};
 
 /// Data that IP took longer before its announcement is announced for another cause than its arrival.
 const ANNOUNCED_WITHIN_NS: u64 = 1_000_000;
@@ -169,6 +169,20 @@ impl Receiver {
             let len = u32::try_from(to - from).unwrap_or(u32::MAX);
             self.copied(hit, hit.record(Kind::ReceiveDequeue, from, len), Reader::from(raw));
         }
+    }
+
+    /// A message of a Unix socket leaves the receive queue unread.
+    pub(super) fn unread(
+        &mut self,
+        hit: &mut Hit<'_>,
+        positions: &mut Positions,
+        raw: &RawTcpDrop,
+    ) {
+        let Some(offset) = hit.position(positions, raw.seq) else { return };
+        let record = hit.record(Kind::Drop, offset, raw.len);
+        let last = Some(Point::ReceiveEnqueue);
+        hit.out.push(record.with_packet_drop(PacketDrop { reason: raw.reason.into(), last }));
+        self.copied = self.copied.max(Some(record.end()));
     }
 
     /// The copy to the reader: point 8, and the scheduler's delay of the reader before it.

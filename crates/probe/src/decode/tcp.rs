@@ -1,4 +1,4 @@
-//! TCP: hits to records. Each hit belongs to one side of its flow; a packet belongs to all three.
+//! TCP and Unix sockets: hits to records. Each hit belongs to one side of its flow; a packet belongs to all three.
 
 use sockscope_record::{Kind, Record, SegmentHeader, marks, tcp_flags};
 
@@ -22,6 +22,7 @@ pub(super) fn decode(hit: &mut Hit<'_>, state: &mut ConnectionState, raw: Raw<'_
     {
         return;
     }
+    let is_unix = state.info.protocol.is_unix();
     let [first, second] = &mut state.flows;
     let (flow, reverse) = if direction == 0 { (first, second) } else { (second, first) };
     let FlowState { positions, sender, receiver, .. } = flow;
@@ -31,6 +32,7 @@ pub(super) fn decode(hit: &mut Hit<'_>, state: &mut ConnectionState, raw: Raw<'_
         Raw::TcpReady(raw) => receiver.ready(hit, positions, raw),
         Raw::TcpCopy(raw) => receiver.copy(hit, positions, raw),
         Raw::Retransmit(raw) => sender.retransmitted(hit, positions, raw),
+        Raw::TcpDrop(raw) if is_unix => receiver.unread(hit, positions, raw),
         Raw::TcpDrop(raw) => path::dropped(hit, positions, raw),
         Raw::Congestion(raw) => sender.congestion(hit, positions, raw),
         Raw::WriteReturn(raw) => sender.write_returned(hit, positions, raw),

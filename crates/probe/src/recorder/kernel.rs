@@ -40,7 +40,7 @@ pub(super) struct KernelSource {
 pub struct Options {
     /// Also record returns of send and receive calls.
     pub calls: bool,
-    /// Also record Unix stream sockets.
+    /// Also record Unix sockets.
     pub unix: bool,
     /// Measure the run time of the probes; costs some 40 ns a hit itself.
     pub statistics: bool,
@@ -73,6 +73,7 @@ impl KernelSource {
             programs.attach(When::Calls);
         }
         if options.unix {
+            programs.note_existing_unix()?;
             programs.attach(When::Unix);
         }
         if pick.in_band {

@@ -3,7 +3,7 @@
 use std::io;
 
 use sockscope_analysis::{FlowAnalysis, StageAnalysis};
-use sockscope_record::{LossCounts, Point, PointCost, Protocol, Stage};
+use sockscope_record::{LossCounts, Point, PointCost, Stage};
 use sockscope_render::number::{count, counted, percent_of};
 use sockscope_render::style::Tone;
 
@@ -34,7 +34,7 @@ pub(super) fn write_conservation(report: &Report<'_>, page: &mut Page<'_>) -> io
     let flows: Vec<_> = report
         .connections()
         .flat_map(|connection| {
-            let is_unix = connection.connection.protocol == Protocol::Unix;
+            let is_unix = connection.connection.protocol.is_unix();
             report.flows(connection).map(move |flow| Conserved { flow, is_unix })
         })
         .filter(|one| one.flow.bytes > 0)

@@ -189,7 +189,7 @@ fn refusal(analysis: &ConnectionAnalysis) -> Option<String> {
 /// Unknowns of the connection itself.
 fn notes(analysis: &ConnectionAnalysis, is_capture: bool, is_cut: bool) -> Vec<&'static str> {
     let connection = &analysis.connection;
-    let has_ports = connection.protocol != Protocol::Unix;
+    let has_ports = !connection.protocol.is_unix();
     if has_ports && connection.client.port() == 0 && connection.server.port() == 0 {
         return vec![
             "not described in the trace, whose flow table is missing or damaged: addresses, processes \
@@ -303,6 +303,8 @@ fn traffic(analysis: &ConnectionAnalysis, flow: &FlowAnalysis, ends: &str) -> St
         (Protocol::Tcp, _) => "segments",
         (Protocol::Unix, 1) => "send",
         (Protocol::Unix, _) => "sends",
+        (Protocol::UnixDatagram | Protocol::UnixSeqpacket, 1) => "message",
+        (Protocol::UnixDatagram | Protocol::UnixSeqpacket, _) => "messages",
     };
     let mut text = format!("{ends}, {}", bound(size(flow.bytes), at_least.bytes));
     // A capture does not record segments as TCP makes them.

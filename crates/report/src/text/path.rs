@@ -54,7 +54,7 @@ pub(super) fn write(
     protocol: Protocol,
     page: &mut Page<'_>,
 ) -> io::Result<()> {
-    let shown = if protocol == Protocol::Unix { &UNIX[..] } else { &Stage::ALL };
+    let shown = if protocol.is_unix() { &UNIX[..] } else { &Stage::ALL };
     for line in 0..2 {
         page.line(&head(line, protocol))?;
     }
@@ -128,7 +128,7 @@ fn signed_size(bytes: i64) -> String {
 
 fn head(line: usize, protocol: Protocol) -> String {
     let mut text = " ".repeat(LABEL);
-    let heads = if protocol == Protocol::Unix { &HEADS[6..7] } else { &HEADS[..] };
+    let heads = if protocol.is_unix() { &HEADS[6..7] } else { &HEADS[..] };
     for names in heads {
         let name = match names[line] {
             "TCP/IP" if protocol == Protocol::Udp => "UDP/IP",

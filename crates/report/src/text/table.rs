@@ -133,7 +133,7 @@ fn write_row(row: &Row, units: &Units, page: &mut Page<'_>) -> io::Result<()> {
 fn ends(analysis: &ConnectionAnalysis, page: &Page<'_>) -> String {
     let connection = &analysis.connection;
     let (client, server) = (connection.client, connection.server);
-    if connection.protocol == Protocol::Unix {
+    if connection.protocol.is_unix() {
         let [client, server] = [sockscope_record::Side::Client, sockscope_record::Side::Server]
             .map(|side| connection.end(side));
         return format!("{client} {} {server}", page.arrow());

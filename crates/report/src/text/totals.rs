@@ -36,11 +36,16 @@ struct Server<'a> {
     waited_ns: u64,
     /// Of requests with records of both ends.
     parts_ns: [u64; 3],
+    /// Of Unix sockets.
+    name: Option<String>,
 }
 
 impl<'a> Server<'a> {
     fn add(&mut self, analysis: &'a ConnectionAnalysis) {
         self.connections += 1;
+        let connection = &analysis.connection;
+        let name = || connection.end(Side::Server).to_string();
+        self.name = self.name.take().or_else(|| connection.protocol.is_unix().then(name));
         for process in &analysis.connection.processes {
             let names =
                 if process.side == Side::Server { &mut self.programs } else { &mut self.clients };
@@ -121,8 +126,12 @@ fn row(
         false => vec!["?".to_owned(); 3],
     };
     let name = page.clean(&server.programs.join(", "));
-    let long = format!("{name} {address}").trim_start().to_owned();
-    let short = format!("{name} :{}", address.port());
+    let long = server.name.clone().unwrap_or_else(|| address.to_string());
+    let long = format!("{name} {long}").trim_start().to_owned();
+    let short = match server.name {
+        Some(_) => long.clone(),
+        None => format!("{name} :{}", address.port()),
+    };
     let name = if columns(&long) <= width { long } else { cut(&short, width) };
     let clients = page.clean(&server.clients.join(", "));
     let clients = if columns(&clients) <= clients_width {

@@ -31,14 +31,14 @@ pub(crate) struct PcbList {
 impl Pcbs {
     pub(crate) fn of(&self, protocol: Protocol) -> &PcbList {
         match protocol {
-            Protocol::Tcp | Protocol::Unix => &self.tcp,
+            _ => &self.tcp,
             Protocol::Udp => &self.udp,
         }
     }
 
     pub(super) fn of_mut(&mut self, protocol: Protocol) -> &mut PcbList {
         match protocol {
-            Protocol::Tcp | Protocol::Unix => &mut self.tcp,
+            _ => &mut self.tcp,
             Protocol::Udp => &mut self.udp,
         }
     }

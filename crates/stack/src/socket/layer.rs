@@ -30,7 +30,7 @@ impl Stack {
         meter.call(Routine::Syscall, Work::NONE);
         meter.call(Routine::Socreate, Work::NONE);
         // The model has the Internet's protocols alone.
-        if protocol == Protocol::Unix {
+        if protocol.is_unix() {
             return Err(SocketError::NotSupported);
         }
         let id = self.sockets.insert(Socket::new(protocol));
@@ -52,7 +52,7 @@ impl Stack {
             return;
         }
         let (send, receive) = match socket.protocol {
-            Protocol::Tcp | Protocol::Unix => rules.tcp_bytes,
+            _ => rules.tcp_bytes,
             Protocol::Udp => rules.udp_bytes,
         };
         socket.snd.reserve(send, &rules.buffers);

@@ -41,7 +41,7 @@ impl Player<'_> {
                 let accepted = (0..self.connections).map(|_| Ok(socket.accept()?.0));
                 self.play(&accepted.collect::<io::Result<Vec<_>>>()?)?;
             }
-            Protocol::Unix => return Err(io::Error::other("it plays no Unix sockets")),
+            _ => return Err(io::Error::other("it plays no Unix sockets")),
             Protocol::Udp => {
                 // The first datagram has the address of the client; the play reads it.
                 socket.set_read_timeout(Some(READ_MAX))?;

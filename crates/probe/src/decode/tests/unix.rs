@@ -1,13 +1,25 @@
-//! Streams between two Unix sockets.
+//! Streams and messages between two Unix sockets.
 
 use sockscope_record::{Kind, Protocol, Record, Side};
 
 use super::{CONNECTION, empty};
 use crate::decode::Decoder;
-use crate::layout::{RawEvent, RawRecord, RawTcpCopy, RawTcpReady, RawWrite, constants as raw};
+use crate::layout::{
+    RawEvent, RawRecord, RawTcpCopy, RawTcpDrop, RawTcpReady, RawWrite, constants as raw,
+};
 
 /// The client sends; bytes that are in its queue and in the server's from before.
 fn opened(name: &[u8], before: [u64; 2]) -> Decoder {
+    opened_by(opening(name, before))
+}
+
+fn opened_by(event: RawEvent) -> Decoder {
+    let mut decoder = empty();
+    decoder.event(&event);
+    decoder
+}
+
+fn opening(name: &[u8], before: [u64; 2]) -> RawEvent {
     let mut event = RawEvent {
         at_ns: 1,
         kind: u32::from(raw::EVENT_OPEN),
@@ -23,9 +35,7 @@ fn opened(name: &[u8], before: [u64; 2]) -> Decoder {
     for (to, from) in event.name.iter_mut().zip(name) {
         *to = (*from).cast_signed();
     }
-    let mut decoder = empty();
-    decoder.event(&event);
-    decoder
+    event
 }
 
 fn write(at_ns: u64, start_seq: u32, left_len: u32, began_ns: u64) -> RawRecord {
@@ -143,6 +153,88 @@ fn the_end_closes_the_connection() {
     let kind = u32::from(raw::EVENT_GONE);
     decoder.event(&RawEvent { at_ns: 90, kind, connection: CONNECTION, ..RawEvent::default() });
     assert_eq!(decoder.take_changed()[0].closed_ns, Some(90));
+}
+
+#[test]
+fn each_message_has_a_record_of_its_own_and_an_unread_one_is_dropped() {
+    let mut decoder = opened_by(RawEvent { protocol: 2, ..opening(b"/run/s", [0; 2]) });
+    let drop = RawTcpDrop {
+        at_ns: 50,
+        flow: CONNECTION * 2,
+        seq: 30,
+        len: 12,
+        kind: raw::RAW_DROP,
+        reason: 4,
+        ..RawTcpDrop::default()
+    };
+    let hits = [
+        write(10, 0, 10, 9),
+        ready(10, 10),
+        write(20, 10, 20, 19),
+        ready(20, 30),
+        write(30, 30, 12, 29),
+        ready(30, 42),
+        copy(40, 10),
+        copy(41, 30),
+        RawRecord { tcp_drop: drop },
+    ];
+    let records = decoded(&mut decoder, &hits);
+    let of = |kind: &str| -> Vec<&str> {
+        records.iter().filter(|it| it.contains(kind)).map(String::as_str).collect()
+    };
+    let entered = ["10 ReceiveEnqueue 0+10", "20 ReceiveEnqueue 10+20", "30 ReceiveEnqueue 30+12"];
+    assert_eq!(of("ReceiveEnqueue"), entered);
+    assert_eq!(of("SendEnqueue").len(), 3);
+    assert_eq!(of("ReceiveDequeue"), ["40 ReceiveDequeue 0+10", "41 ReceiveDequeue 10+20"]);
+    assert_eq!(of("Drop"), ["50 Drop 30+12"]);
+    assert_eq!(decoder.take_changed()[0].protocol, Protocol::UnixDatagram);
+}
+
+/// What a later message of the same pair passes does not cover the message before it.
+#[test]
+fn a_message_behind_an_unread_one_keeps_its_bounds() {
+    let mut decoder = opened_by(RawEvent { protocol: 5, ..opening(b"/run/s", [0; 2]) });
+    let drop = RawTcpDrop {
+        at_ns: 30,
+        flow: CONNECTION * 2,
+        len: 10,
+        kind: raw::RAW_DROP,
+        ..RawTcpDrop::default()
+    };
+    let hits = [write(10, 0, 10, 9), ready(10, 10), RawRecord { tcp_drop: drop }];
+    decoded(&mut decoder, &hits);
+    let hits = [write(40, 10, 5, 39), ready(40, 15), copy(50, 15)];
+    assert_eq!(decoded(&mut decoder, &hits).last().unwrap(), "50 ReceiveDequeue 10+5");
+    assert_eq!(decoder.take_changed()[0].protocol, Protocol::UnixSeqpacket);
+}
+
+#[test]
+fn sockets_that_are_older_than_the_recording_are_known_as_such() {
+    let mut decoder = opened_by(RawEvent { old_state: 1, ..opening(b"/run/s", [0; 2]) });
+    assert!(decoder.take_changed()[0].preexisting);
+    let mut decoder = opened(b"/run/s", [0; 2]);
+    assert!(!decoder.take_changed()[0].preexisting);
+}
+
+#[test]
+fn a_peer_has_the_process_of_its_credentials_until_it_calls() {
+    let mut decoder = opened(b"/run/s", [0; 2]);
+    let thread = |old_state, pid| RawEvent {
+        at_ns: 2,
+        kind: u32::from(raw::EVENT_THREAD),
+        flow: CONNECTION * 2 + 1,
+        old_state,
+        pid,
+        ..RawEvent::default()
+    };
+    let pids = |decoder: &mut Decoder| -> Vec<(u32, Side)> {
+        let row = decoder.take_changed().remove(0);
+        row.processes.iter().map(|it| (it.pid, it.side)).collect()
+    };
+    decoder.event(&thread(1, 7));
+    assert_eq!(pids(&mut decoder), [(7, Side::Server)]);
+    decoder.event(&thread(0, 8));
+    assert_eq!(pids(&mut decoder), [(8, Side::Server)]);
 }
 
 mod random {
