@@ -179,6 +179,8 @@ pub(crate) fn undescribed(id: ConnectionId) -> Connection {
         both_ends_here: false,
         processes: Vec::new(),
         names: None,
+        mark: None,
+        elsewhere: None,
     }
 }
 

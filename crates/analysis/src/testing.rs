@@ -42,6 +42,8 @@ pub(crate) fn connection(id: u32) -> Connection {
         both_ends_here: true,
         processes: Vec::new(),
         names: None,
+        mark: None,
+        elsewhere: None,
     }
 }
 

@@ -66,8 +66,12 @@ pub fn merge_two(first: &Path, second: &Path, output: &Path) -> Result<String, F
             "sockscope: how the clocks of the two hosts differ is not known: see the notes of the report"
         );
     }
+    let through_nat = match done.translated {
+        0 => String::new(),
+        count => format!(" ({count} through NAT)"),
+    };
     Ok(format!(
-        "{} of {}, {} of them seen by {by}",
+        "{} of {}, {} of them seen by {by}{through_nat}",
         counted(done.records, "record"),
         counted(done.connections, "connection"),
         done.matched,

@@ -33,6 +33,8 @@ fn bundle(dir: &Path, late_ns: u64) -> Vec<usize> {
         both_ends_here: true,
         processes: Vec::new(),
         names: None,
+        mark: None,
+        elsewhere: None,
     };
     writer.connection(&connection).unwrap();
     let mut begins = Vec::new();

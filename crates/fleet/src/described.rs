@@ -126,6 +126,8 @@ impl Described {
             both_ends_here: self.both_ends_here,
             processes: self.processes.into_iter().zip(groups).map(process).collect(),
             names,
+            mark: None,
+            elsewhere: None,
         };
         (connection, self.here.as_deref().and_then(side))
     }

@@ -92,6 +92,8 @@ mod tests {
             both_ends_here: true,
             processes: Vec::new(),
             names: None,
+            mark: None,
+            elsewhere: None,
         };
         let left = |at_us: u64, direction, offset, len, ack, flags| {
             let header = SegmentHeader { acknowledged: Some(ack), window_bytes: 4096 };

@@ -1,5 +1,6 @@
 //! Which connections are logged.
 
+use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
 
 use crate::error::Error;
@@ -77,6 +78,8 @@ impl Pick {
             raw.has_comm = 1;
         }
         raw.in_band = u32::from(self.in_band);
+        // Random: by it the numbers of this recording differ from those of any other host.
+        raw.mark_key = RandomState::new().hash_one(0);
         (raw.so_log, raw.owner) = match self.so_log {
             SoLog::All => (0, self.owner),
             SoLog::Own(user) => (1, user),

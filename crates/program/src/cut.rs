@@ -121,6 +121,8 @@ mod tests {
             both_ends_here: true,
             processes: Vec::new(),
             names: None,
+            mark: None,
+            elsewhere: None,
         }
     }
 

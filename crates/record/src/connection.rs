@@ -215,6 +215,11 @@ pub struct Connection {
     pub processes: Vec<Process>,
     /// Between Unix sockets: their names; `None` where neither has one.
     pub names: Option<Arc<UnixNames>>,
+    /// Number in the mark of its SYN, which is the same at all hosts; `None` where it is not known.
+    pub mark: Option<u64>,
+    /// Of a connection that two hosts recorded, the addresses of client and server as the second one has them. They
+    /// differ from those above where something between the hosts translates addresses.
+    pub elsewhere: Option<[SocketAddr; 2]>,
 }
 
 impl Connection {
@@ -236,6 +241,8 @@ impl Connection {
             both_ends_here: false,
             processes: Vec::new(),
             names: None,
+            mark: None,
+            elsewhere: None,
         }
     }
 
@@ -248,6 +255,11 @@ impl Connection {
     ) -> Self {
         let (keys, names) = unix_ends(ends);
         Self { names, ..Self::new(id, protocol, keys, opened_ns) }
+    }
+
+    /// The ends as the other host has them, if these are other addresses.
+    pub fn translated(&self) -> Option<[SocketAddr; 2]> {
+        self.elsewhere.filter(|ends| *ends != [self.client, self.server])
     }
 
     /// An end in words: its address and port, or the name of its Unix socket.

@@ -204,6 +204,8 @@ impl Trace {
                 process(4700, server, Side::Server),
             ],
             names: None,
+            mark: None,
+            elsewhere: None,
         };
         let flows = [flow(Direction::FromClient), flow(Direction::FromServer)];
         Self { store: ConnectionStore { connection, flows, window: None }, seed: 7 }

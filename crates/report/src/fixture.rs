@@ -288,6 +288,8 @@ fn connection(id: u32, flows: [FlowAnalysis; 2]) -> ConnectionAnalysis {
             both_ends_here: true,
             processes: vec![process(4711, Side::Client), process(4712, Side::Server)],
             names: None,
+            mark: None,
+            elsewhere: None,
         },
         records: 100,
         flows,

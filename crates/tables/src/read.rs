@@ -112,6 +112,8 @@ impl FlowColumns {
             both_ends_here: self.both_ends_here.0[row],
             processes: processes.map(process).collect::<Result<_, Error>>()?,
             names,
+            mark: None,
+            elsewhere: None,
         })
     }
 }

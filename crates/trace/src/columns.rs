@@ -129,6 +129,8 @@ pub(crate) fn connection_batch(
     let mut closed = UInt64Builder::new();
     let mut preexisting = BooleanBuilder::new();
     let mut both_ends_here = BooleanBuilder::new();
+    let mut mark = UInt64Builder::new();
+    let mut elsewhere = StringBuilder::new();
     for row in rows {
         protocol.append_value(row.protocol.name());
         client.append_value(row.end(sockscope_record::Side::Client).to_string());
@@ -136,6 +138,9 @@ pub(crate) fn connection_batch(
         closed.append_option(row.closed_ns);
         preexisting.append_value(row.preexisting);
         both_ends_here.append_value(row.both_ends_here);
+        mark.append_option(row.mark);
+        let ends = row.elsewhere.map(|[client, server]| format!("{client} {server}"));
+        elsewhere.append_value(ends.unwrap_or_default());
     }
     let columns: Vec<ArrayRef> = vec![
         column::<types::UInt32Type>(ids),
@@ -148,6 +153,8 @@ pub(crate) fn connection_batch(
         Arc::new(both_ends_here.finish()),
         Arc::new(process_lists(rows)?),
         Arc::new(groups::lists(rows)?),
+        Arc::new(mark.finish()),
+        Arc::new(elsewhere.finish()),
     ];
     RecordBatch::try_new(schema.clone(), columns)
 }

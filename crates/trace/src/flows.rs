@@ -8,7 +8,7 @@ use std::path::Path;
 use sockscope_record::{Connection, ConnectionId, Process, Protocol, Side, UnixName, unix_ends};
 
 use crate::error::{Error, Problem};
-use crate::format::{self, FLOW_COLUMNS, Part};
+use crate::format::{self, LaterColumns, Part};
 use crate::groups::{Groups, Known};
 use crate::layout::{BatchLayout, Cursor};
 use crate::stream::Stream;
@@ -84,12 +84,11 @@ impl<R: Read + Seek> ConnectionReader<R> {
     }
 
     fn take(&mut self, layout: &BatchLayout, first_row: u64) -> Result<(), String> {
-        let has_groups = match self.stream.columns() {
-            Some(columns) => format::has_groups(columns),
-            // The schema is damaged, and the batch is of this format or a later one.
-            None => layout.columns() >= FLOW_COLUMNS,
+        let later = match self.stream.columns() {
+            Some(columns) => LaterColumns::of(columns),
+            None => LaterColumns::of_batch(layout.columns()),
         };
-        let columns = Columns::new(&self.body, layout, has_groups)?;
+        let columns = Columns::new(&self.body, layout, later)?;
         for row in 0..layout.rows {
             match columns.connection(row, &mut self.groups) {
                 Ok(connection) => {
@@ -121,10 +120,43 @@ struct Columns<'a> {
     comm: Texts<'a>,
     side: Texts<'a>,
     groups: Option<Groups<'a>>,
+    marks: Option<Marks<'a>>,
+}
+
+/// The columns `mark` and `elsewhere`.
+struct Marks<'a> {
+    valid: Option<&'a [u8]>,
+    numbers: &'a [[u8; 8]],
+    elsewhere: Texts<'a>,
+}
+
+impl<'a> Marks<'a> {
+    fn new(body: &'a [u8], rows: usize, next: &mut Cursor<'_>) -> Result<Self, String> {
+        let (valid, numbers) = next.nullable(rows, 8)?;
+        Ok(Self {
+            valid: valid.map(|range| &body[range]),
+            numbers: chunks(body, numbers),
+            elsewhere: Texts::new(body, next.texts(rows)?, rows)?,
+        })
+    }
+
+    fn mark(&self, row: usize) -> Option<u64> {
+        let is_known = self.valid.is_none_or(|bits| bit(bits, row));
+        is_known.then(|| u64::from_le_bytes(self.numbers[row]))
+    }
+
+    fn elsewhere(&self, row: usize) -> Result<Option<[SocketAddr; 2]>, String> {
+        let text = self.elsewhere.text(row)?;
+        if text.is_empty() {
+            return Ok(None);
+        }
+        let (client, server) = text.split_once(' ').ok_or("two addresses")?;
+        Ok(Some([address(client)?, address(server)?]))
+    }
 }
 
 impl<'a> Columns<'a> {
-    fn new(body: &'a [u8], layout: &BatchLayout, has_groups: bool) -> Result<Self, String> {
+    fn new(body: &'a [u8], layout: &BatchLayout, later: LaterColumns) -> Result<Self, String> {
         let rows = layout.rows;
         let mut next = Cursor::new(layout);
         let id = chunks(body, next.fixed(rows, 4)?);
@@ -151,7 +183,8 @@ impl<'a> Columns<'a> {
             pid: chunks(body, next.fixed(items, 4)?),
             comm: Texts::new(body, next.texts(items)?, items)?,
             side: Texts::new(body, next.texts(items)?, items)?,
-            groups: has_groups.then(|| Groups::new(body, layout, &mut next)).transpose()?,
+            groups: later.groups.then(|| Groups::new(body, layout, &mut next)).transpose()?,
+            marks: later.marks.then(|| Marks::new(body, rows, &mut next)).transpose()?,
         })
     }
 
@@ -179,6 +212,11 @@ impl<'a> Columns<'a> {
             both_ends_here: bit(self.both_ends_here, row),
             processes,
             names,
+            mark: self.marks.as_ref().and_then(|marks| marks.mark(row)),
+            elsewhere: match &self.marks {
+                Some(marks) => marks.elsewhere(row)?,
+                None => None,
+            },
         })
     }
 

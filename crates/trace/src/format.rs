@@ -121,6 +121,8 @@ pub(crate) fn flow_schema() -> Schema {
         Field::new("both_ends_here", DataType::Boolean, false),
         Field::new("processes", DataType::List(process_field()), false),
         Field::new(GROUPS, DataType::List(group_field()), false),
+        Field::new(MARK, DataType::UInt64, true),
+        Field::new(ELSEWHERE, DataType::Utf8, false),
     ])
 }
 
@@ -138,27 +140,52 @@ pub(crate) fn process_fields() -> Fields {
     ])
 }
 
-/// Columns of `flows.arrows` that every bundle has: those without `groups`.
+/// Columns of `flows.arrows` that every bundle has: those before `groups`.
 pub(crate) fn first_flow_schema() -> Schema {
     let all = flow_schema().fields;
-    Schema::new(all.iter().filter(|field| field.name() != GROUPS).cloned().collect::<Fields>())
+    let first = all.iter().take_while(|field| field.name() != GROUPS);
+    Schema::new(first.cloned().collect::<Fields>())
 }
 
-/// Name of the column of control groups, which bundles of earlier releases do not have.
+/// Names of the columns that bundles of earlier releases do not have: control groups, then what a mark in the SYN adds.
 const GROUPS: &str = "groups";
+const MARK: &str = "mark";
+const ELSEWHERE: &str = "elsewhere";
 
 /// Members of an item of `groups` that are texts, behind the number of its process.
 pub(crate) const GROUP_TEXTS: [&str; 7] =
     ["path", "unit", "container_id", "container", "pod_uid", "namespace", "pod"];
 
-/// Columns of a batch of `flows.arrows`, nested ones included.
-pub(crate) const FLOW_COLUMNS: usize = 9 + 4 + 1 + 1 + 1 + GROUP_TEXTS.len();
+/// Columns of a batch of `flows.arrows` up to `groups`, nested ones included.
+const GROUPED_COLUMNS: usize = 9 + 4 + 1 + 1 + 1 + GROUP_TEXTS.len();
 
-/// Whether a file with these columns has `groups` behind those that every bundle has.
-pub(crate) fn has_groups(columns: &Schema) -> bool {
-    let (own, index) = (flow_schema().fields, first_flow_schema().fields.len());
-    let found = columns.fields.get(index);
-    found.is_some_and(|it| it.name() == GROUPS && it.data_type() == own[index].data_type())
+/// Columns of `flows.arrows` that a file has behind those of every bundle.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct LaterColumns {
+    /// `groups`.
+    pub(crate) groups: bool,
+    /// `mark` and `elsewhere`.
+    pub(crate) marks: bool,
+}
+
+impl LaterColumns {
+    /// Of a file with these columns.
+    pub(crate) fn of(columns: &Schema) -> Self {
+        let (own, first) = (flow_schema().fields, first_flow_schema().fields.len());
+        let has = |index: usize| {
+            columns.fields.get(index).is_some_and(|it| {
+                it.name() == own[index].name() && it.data_type() == own[index].data_type()
+            })
+        };
+        let groups = has(first);
+        Self { groups, marks: groups && has(first + 1) && has(first + 2) }
+    }
+
+    /// Of a batch with so many columns, nested ones included, where the schema is damaged: of this format or a later
+    /// one.
+    pub(crate) fn of_batch(columns: usize) -> Self {
+        Self { groups: columns >= GROUPED_COLUMNS, marks: columns >= GROUPED_COLUMNS + 2 }
+    }
 }
 
 /// The item of the list column `groups`.

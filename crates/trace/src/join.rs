@@ -87,6 +87,7 @@ pub(crate) fn join<E: From<Error>>(
     writer.finish(meta)?;
     Ok(Merged {
         matched: flows.len() as u64 / 2,
+        translated: 0,
         connections: kernel.connections().len() as u64,
         records,
         shift_ns: [0, 0],

@@ -14,6 +14,7 @@
 
 mod append;
 mod bundle;
+mod by_mark;
 mod check;
 mod clock_band;
 mod columns;

@@ -22,7 +22,9 @@ const OPEN_BATCHES_BYTES: u64 = 4 * BATCH_BYTES;
 const CONTENT_BYTES_MIN: u64 = 64 << 10;
 /// Bytes of a connection's row without its processes: numbers, two addresses of 50 characters at most,
 /// lengths and bits.
-const CONNECTION_BYTES: u64 = 192;
+const CONNECTION_BYTES: u64 = 208;
+/// Bytes of the two addresses that another host has in their place.
+const ELSEWHERE_BYTES: u64 = 101;
 /// Bytes of a process of such a row without its name.
 const PROCESS_BYTES: u64 = 32;
 
@@ -172,5 +174,6 @@ pub(crate) fn records_bytes(records: usize) -> u64 {
 /// The bytes of a connection's row in a bundle, at most.
 pub fn connection_bytes_max(row: &Connection) -> u64 {
     let processes = row.processes.iter().map(|process| PROCESS_BYTES + process.comm.len() as u64);
-    CONNECTION_BYTES + processes.sum::<u64>()
+    let elsewhere = if row.elsewhere.is_some() { ELSEWHERE_BYTES } else { 0 };
+    CONNECTION_BYTES + elsewhere + processes.sum::<u64>()
 }

@@ -32,8 +32,8 @@ const OUTPUT_RECORDS: usize = 4096;
 
 /// Writes to folder `out` one bundle with the content of `first` and `second`.
 ///
-/// Connections of both are matched by protocol and addresses, those that opened closest together first; a
-/// connection within one host has no counterpart. Ids are new. CPU, thread and process numbers stay those
+/// Connections of both are matched by the number in the mark of their SYN, else by protocol and addresses, those
+/// that opened closest together first; a connection within one host has no counterpart. Ids are new. CPU, thread and process numbers stay those
 /// of their own host. Records are in time order as far as each bundle has them so.
 ///
 /// When one of the two is a protocol engine's ([`Meta::source`](crate::Meta)), both are of one host: the
@@ -92,19 +92,30 @@ pub fn merge_into<E: From<Error>>(
         counted(plan.connections.len() as u64, "connection"),
     ));
     meta.notes.extend((plan.unequal > 0).then(|| unequal_note(plan.unequal)));
+    meta.notes.extend((plan.translated > 0).then(|| translated_note(plan.translated)));
+    meta.notes.extend((plan.ambiguous > 0).then(|| ambiguous_note(plan.ambiguous)));
     let mut writer = create(meta.clone())?;
     for connection in &plan.connections {
         writer.connection(connection)?;
     }
     let connections = plan.connections.len() as u64;
-    let matched = plan.matched;
+    let (matched, translated) = (plan.matched, plan.translated);
     interleave(first, second, plan, &mut writer)?;
     let records = writer.records();
     let band = meta.clock_bands.last().cloned().filter(|_| matches!(bounded, Some(Ok(_))));
     writer.finish(meta)?;
     let Shift { by_ns: shift_ns, moved_ns: clock_moved_ns } = shift;
     let problems = checked.map(|checked| checked.problems);
-    Ok(Merged { matched, connections, records, shift_ns, clock_moved_ns, band, problems })
+    Ok(Merged {
+        matched,
+        translated,
+        connections,
+        records,
+        shift_ns,
+        clock_moved_ns,
+        band,
+        problems,
+    })
 }
 
 /// The clock of the host whose times are moved, by the segments that both hosts recorded.
@@ -129,6 +140,19 @@ fn unequal_note(count: u64) -> String {
         "connections that stay two, one for each engine: {count}. What one end sent is not what came \
          to the other, as when a packet is dropped or sent before the other records: their positions do \
          not relate"
+    )
+}
+
+fn translated_note(count: u64) -> String {
+    format!(
+        "connections that each host has with other addresses (NAT), matched by the number in the mark of the SYN: \
+         {count}"
+    )
+}
+
+fn ambiguous_note(count: u64) -> String {
+    format!(
+        "numbers in marks that several connections of one host have, so that they match none: {count}"
     )
 }
 

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 
 use sockscope_record::{Connection, ConnectionId, Process, Protocol, Side};
 
+use crate::by_mark::ByMark;
 use crate::clock_band::HostClock;
 use crate::merge_counts::{Counts, agree};
 use crate::openings::Openings;
@@ -27,6 +28,10 @@ pub(crate) struct Plan {
     pub(crate) places: [HashMap<ConnectionId, Place>; 2],
     /// Number of connections made of one of each.
     pub(crate) matched: u64,
+    /// Of these, those whose addresses differ: by the numbers in the marks of their SYNs.
+    pub(crate) translated: u64,
+    /// Numbers that two connections of one host have, so that they match none.
+    pub(crate) ambiguous: u64,
     /// Number of pairs that stay separate, because the octets sent at one end differ from those that arrived
     /// at the other.
     pub(crate) unequal: u64,
@@ -63,7 +68,10 @@ impl Plan {
     ) -> Self {
         let first: Vec<_> = first.iter().map(|row| on_clock(row, &clocks[0])).collect();
         let second: Vec<_> = second.iter().map(|row| on_clock(row, &clocks[1])).collect();
-        let mut partners = partners(&first, &second, counts.is_some());
+        let may_match =
+            |row: &Connection| !row.both_ends_here && (counts.is_some() || may_span_hosts(row));
+        let marked = ByMark::new(&first, &second, may_match);
+        let mut partners = partners(&first, &second, may_match, &marked);
         let pairs = partners.len();
         partners.retain(|&at, &mut partner| {
             counts.is_none_or(|counts| agree(counts, &first[partner], &second[at]))
@@ -76,13 +84,16 @@ impl Plan {
                 None => joined.push(Joined::of_second(row)),
             }
         }
+        let translated =
+            joined.iter().filter(|joined| joined.connection.translated().is_some()).count() as u64;
         let matched = joined.iter().filter(|connection| connection.first.is_some()).count() as u64;
         let taken: BTreeSet<_> = joined.iter().filter_map(|joined| Some(joined.first?.0)).collect();
         let alone = first.iter().filter(|row| !taken.contains(&row.id));
         joined.extend(alone.map(Joined::of_first));
         debug_assert!(joined.len() <= first.len() + second.len());
         joined.sort_by_key(|joined| (joined.connection.opened_ns, joined.first, joined.second));
-        Self { unequal, ..Self::numbered(joined, matched, clocks) }
+        let ambiguous = marked.ambiguous.len() as u64;
+        Self { unequal, translated, ambiguous, ..Self::numbered(joined, matched, clocks) }
     }
 
     fn numbered(joined: Vec<Joined>, matched: u64, clocks: [Clock; 2]) -> Self {
@@ -90,6 +101,8 @@ impl Plan {
             connections: Vec::new(),
             places: [HashMap::new(), HashMap::new()],
             matched,
+            translated: 0,
+            ambiguous: 0,
             unequal: 0,
             clocks,
         };
@@ -126,7 +139,9 @@ impl Joined {
 
     /// A host that saw the handshake knows the client; else the first host's view is kept.
     fn both(first: &Connection, second: &Connection) -> Self {
-        let is_swapped = first.client != second.client;
+        let is_translated = key(first) != key(second);
+        // Where addresses differ, both saw the SYN, and know the client.
+        let is_swapped = first.client != second.client && !is_translated;
         let second_knows = first.preexisting && !second.preexisting;
         let (base, other) = if second_knows { (second, first) } else { (first, second) };
         let of_other = other.processes.iter().map(|process| Process {
@@ -139,9 +154,15 @@ impl Joined {
             preexisting: first.preexisting || second.preexisting,
             both_ends_here: true,
             processes: base.processes.iter().cloned().chain(of_other).collect(),
+            mark: base.mark.or(other.mark),
+            elsewhere: Some(if is_swapped {
+                [other.server, other.client]
+            } else {
+                [other.client, other.server]
+            }),
             ..base.clone()
         };
-        debug_assert!(key(first) == key(second), "one connection has the same two ends");
+        debug_assert!(!is_translated || first.mark == second.mark, "they have something in common");
         Self {
             connection,
             first: Some((first.id, is_swapped && second_knows)),
@@ -157,24 +178,39 @@ type Key = (Protocol, SocketAddr, SocketAddr);
 fn partners(
     first: &[Connection],
     second: &[Connection],
-    by_loopback: bool,
+    may_match: impl Fn(&Connection) -> bool,
+    marked: &ByMark,
 ) -> BTreeMap<usize, usize> {
-    let may_match = |row: &Connection| !row.both_ends_here && (by_loopback || may_span_hosts(row));
+    let mut partners = marked.partners.clone();
+    let taken: BTreeSet<usize> = partners.values().copied().collect();
     // A port is used again after a while: of the free rows with these addresses the nearest opening is the
-    // same connection.
-    let mut free: BTreeMap<Key, [Openings; ENDS_WITH_PROCESSES]> = BTreeMap::new();
-    for (index, row) in first.iter().enumerate().filter(|(_, row)| may_match(row)) {
-        free.entry(key(row)).or_default()[ends_with_processes(row)].insert(row.opened_ns, index);
+    // same connection. Rows with numbers that differ are not.
+    let mut free: BTreeMap<(Key, bool), [Openings; ENDS_WITH_PROCESSES]> = BTreeMap::new();
+    for (index, row) in first.iter().enumerate() {
+        if may_match(row) && !taken.contains(&index) {
+            let free = free.entry((key(row), marked.number(row).is_some())).or_default();
+            free[ends_with_processes(row)].insert(row.opened_ns, index);
+        }
     }
-    let mut partners = BTreeMap::new();
     for (index, row) in second.iter().enumerate().filter(|(_, row)| may_match(row)) {
-        let Some(free) = free.get_mut(&key(row)) else { continue };
+        if partners.contains_key(&index) {
+            continue;
+        }
         let own = ends_with_processes(row);
-        let may_be_theirs = (0..ENDS_WITH_PROCESSES).filter(|theirs| theirs & own == 0);
-        let nearest =
-            may_be_theirs.filter_map(|theirs| Some((free[theirs].nearest(row.opened_ns)?, theirs)));
-        let Some(((_, partner), theirs)) = nearest.min() else { continue };
-        free[theirs].remove(first[partner].opened_ns, partner);
+        let may_have_number = marked.number(row).is_none();
+        let mut nearest = None;
+        for has_number in [false, true].into_iter().filter(|it| !it || may_have_number) {
+            let Some(free) = free.get(&(key(row), has_number)) else { continue };
+            let may_be_theirs = (0..ENDS_WITH_PROCESSES).filter(|theirs| theirs & own == 0);
+            let found = may_be_theirs.filter_map(|theirs| {
+                Some((free[theirs].nearest(row.opened_ns)?, theirs, has_number))
+            });
+            nearest = nearest.into_iter().chain(found).min();
+        }
+        let Some(((_, partner), theirs, has_number)) = nearest else { continue };
+        if let Some(free) = free.get_mut(&(key(row), has_number)) {
+            free[theirs].remove(first[partner].opened_ns, partner);
+        }
         partners.insert(index, partner);
     }
     partners
@@ -236,6 +272,8 @@ mod tests {
             both_ends_here: flags.contains('h'),
             processes: Vec::new(),
             names: None,
+            mark: None,
+            elsewhere: None,
         }
     }
 
@@ -307,6 +345,59 @@ mod tests {
         // Each takes itself for the client.
         assert_eq!(matched(of("1 1>2 5", Side::Client), of("7 2>1 5", Side::Client)), 1);
         assert_eq!(matched(of("1 1>2 5", Side::Client), of("7 2>1 5", Side::Server)), 0);
+    }
+
+    /// A connection with this number in its SYN, as one host has it, with a process at the side `c` or `s`.
+    fn marked(text: &str, mark: u64, side: &str) -> Connection {
+        let side = if side == "c" { Side::Client } else { Side::Server };
+        let processes = vec![Process::new(1, "x", side)];
+        Connection { mark: Some(mark), processes, ..connection(text) }
+    }
+
+    fn merged(first: &[Connection], second: &[Connection]) -> Plan {
+        Plan::new([first, second], [0, 0].map(Clock::Later), None)
+    }
+
+    #[test]
+    fn a_connection_through_a_translator_is_matched_by_the_number_in_its_syn() {
+        let first = [marked("1 1>2 5", 70, "c"), marked("2 1>2 9", 71, "c")];
+        let second = [marked("7 3>4 6", 71, "s"), marked("8 5>4 6", 70, "s")];
+        let plan = merged(&first, &second);
+        assert_eq!((plan.matched, plan.translated, plan.ambiguous), (2, 2, 0));
+        let elsewhere: Vec<_> = plan.connections.iter().map(|row| row.elsewhere).collect();
+        let of = |row: &Connection| Some([row.client, row.server]);
+        assert_eq!(elsewhere, [of(&second[1]), of(&second[0])]);
+        assert_eq!(plan.connections[0].client, first[0].client);
+        assert_eq!(plan.places[1][&ConnectionId(8)], plan.places[0][&ConnectionId(1)]);
+        let sides = plan.connections[0].processes.iter().map(|process| process.side);
+        assert_eq!(sides.collect::<Vec<_>>(), [Side::Client, Side::Server]);
+    }
+
+    #[test]
+    fn a_number_that_a_host_has_twice_matches_none() {
+        let first = [marked("1 1>2 5", 70, "c"), marked("2 1>3 6", 70, "c")];
+        let plan = merged(&first, &[marked("7 4>5 6", 70, "s")]);
+        assert_eq!((plan.matched, plan.ambiguous, plan.connections.len()), (0, 1, 3));
+        // The same addresses match as without a number.
+        let plan = merged(&first, &[marked("7 1>3 6", 70, "s")]);
+        assert_eq!((plan.matched, plan.translated, plan.ambiguous), (1, 0, 1));
+        // Two clients cannot be one connection.
+        let plan = merged(&first[..1], &[marked("7 4>5 6", 70, "c")]);
+        assert_eq!(plan.matched, 0);
+    }
+
+    #[test]
+    fn rows_with_other_numbers_are_other_connections() {
+        let number = |mark| marked("7 1>2 5", mark, "s");
+        let first = [marked("1 1>2 5", 70, "c")];
+        assert_eq!(merged(&first, &[number(71)]).matched, 0);
+        // The second host does not know the number of its row.
+        assert_eq!(merged(&first, &[Connection { mark: None, ..number(71) }]).matched, 1);
+        // By the number, though another row opened nearer.
+        let late = marked("8 1>2 900", 70, "s");
+        let plan = merged(&first, &[number(71), late]);
+        assert_eq!((plan.matched, plan.translated), (1, 0));
+        assert_eq!(plan.places[1][&ConnectionId(8)], plan.places[0][&ConnectionId(1)]);
     }
 
     /// With a look at each pair of rows this takes minutes.

@@ -8,6 +8,8 @@ use crate::error::Problem;
 pub struct Merged {
     /// Connections seen by both hosts, now one each.
     pub matched: u64,
+    /// Of these, those that each host has with other addresses.
+    pub translated: u64,
     /// Connections in all.
     pub connections: u64,
     /// Records in all.

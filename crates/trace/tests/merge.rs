@@ -45,6 +45,7 @@ fn one_transfer_seen_by_both_hosts_is_one_flow_on_one_clock() {
     let merged = merge(&sender, &receiver, folder.named("both")).unwrap();
     let expected = Merged {
         matched: 1,
+        translated: 0,
         connections: 1,
         records: 5,
         shift_ns: [0, 500],

@@ -140,10 +140,11 @@ fn any_connection() -> impl Strategy<Value = Connection> {
     });
     let address = (any::<std::net::IpAddr>(), any::<u16>()).prop_map(Into::into);
     let ends = (address.clone(), address);
+    let marks = (any::<Option<u64>>(), prop::option::of(ends.clone()));
     let times = (any::<u64>(), any::<Option<u64>>());
     let flags = (any::<bool>(), any::<bool>(), any::<bool>());
-    (any::<u32>(), ends, times, flags, prop::collection::vec(process, 0..4)).prop_map(
-        |(id, ends, times, flags, processes)| Connection {
+    (any::<u32>(), ends, times, flags, prop::collection::vec(process, 0..4), marks).prop_map(
+        |(id, ends, times, flags, processes, marks)| Connection {
             id: ConnectionId(id),
             protocol: if flags.2 { Protocol::Tcp } else { Protocol::Udp },
             client: ends.0,
@@ -154,6 +155,8 @@ fn any_connection() -> impl Strategy<Value = Connection> {
             both_ends_here: flags.1,
             processes,
             names: None,
+            mark: marks.0,
+            elsewhere: marks.1.map(|(client, server)| [client, server]),
         },
     )
 }

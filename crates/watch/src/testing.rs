@@ -18,6 +18,8 @@ pub fn connection(id: u32) -> Connection {
         both_ends_here: true,
         processes: vec![Process::new(7, "redis", Side::Server)],
         names: None,
+        mark: None,
+        elsewhere: None,
     }
 }
 

@@ -9,6 +9,10 @@ pub const B_V4: &str = "10.83.0.2";
 /// The same, IPv6.
 pub const B_V6: &str = "fd83::2";
 
+/// Address of host `b` behind a router (`--nat`), and that of the router.
+pub const B_BEHIND: &str = "10.84.0.2";
+pub const ROUTER: &str = "10.83.0.254";
+
 /// Names of our pairs: this and the id of the process that tests.
 const PREFIX: &str = "sockscope-live-";
 

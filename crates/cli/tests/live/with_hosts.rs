@@ -9,14 +9,16 @@ use std::process::{Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use sockscope_record::{Connection, Point, Side};
+use serde_json::Value;
+use sockscope_record::{Connection, Point, Record, Side};
 use sockscope_trace::{Bundle, BundleWriter};
 use tempfile::TempDir;
 
 use crate::background::Background;
 use crate::bundle::{report, sockscope_says, words, workload};
 use crate::halves::{is_of_client, read};
-use crate::hosts::{B_V4, Hosts};
+use crate::hosts::{B_BEHIND, B_V4, Hosts, ROUTER};
+use crate::report::{Report, bytes};
 use crate::turn::{self, Turn};
 
 const PORT: &str = "7000";
@@ -31,11 +33,17 @@ struct Pair {
     sshd: Option<Background>,
     server: Option<Background>,
     hosts: Hosts,
+    address: &'static str,
     _turn: Turn,
 }
 
 impl Pair {
     fn up() -> Option<Self> {
+        Self::up_at(B_V4, &[])
+    }
+
+    /// With `b` at this address, between namespaces made with these options.
+    fn up_at(address: &'static str, network: &[&str]) -> Option<Self> {
         let lack = (!Path::new(SSHD).exists()).then_some("no sshd (openssh-server)");
         let turn = turn::take_with(lack)?;
         let folder = tempfile::tempdir().expect("a folder for temporary files");
@@ -54,11 +62,11 @@ impl Pair {
         fs::write(file("config"), options.join("\n") + "\n").expect("the folder is ours");
         // As Debian's unit makes it.
         fs::create_dir_all("/run/sshd").expect("root may");
-        let hosts = Hosts::up(&[]);
+        let hosts = Hosts::up(network);
         let config = file("config").display().to_string();
         let mut listen = command(&hosts.on_b(&words(&[SSHD, "-D", "-e", "-f", &config])));
         let sshd = Background::start_until(&mut listen, "-TERM", "Server listening on");
-        Some(Self { folder, sshd: Some(sshd), server: None, hosts, _turn: turn })
+        Some(Self { folder, sshd: Some(sshd), server: None, hosts, address, _turn: turn })
     }
 
     /// Has `b` serve the calls of [`Pair::calls`].
@@ -86,12 +94,35 @@ impl Pair {
             file("user"),
             file("known")
         );
-        let url = format!("ssh://root@{B_V4}:{SSH_PORT}");
+        let url = format!("ssh://root@{}:{SSH_PORT}", self.address);
         let output = file("both.sockscope");
         let own = env!("CARGO_BIN_EXE_sockscope");
         let options = ["--with", &url, "--ssh", &ssh, "--with-program", program, "-o", &output];
         let record = [&[own, "record"][..], &options, &["--"]].concat();
         command(&self.hosts.on_a(&[words(&record), traffic.to_vec()].concat()))
+    }
+
+    /// Records where the name of the result is taken meanwhile, so that both halves are kept: their paths.
+    fn record_halves(&self, traffic: &[String]) -> [PathBuf; 2] {
+        let taken = self.output().display().to_string();
+        let script = format!("mkdir {taken} && touch {taken}/x && exec \"$@\"");
+        let traffic = [words(&["sh", "-c", &script, "sh"]), traffic.to_vec()].concat();
+        let recorded = self.record(env!("CARGO_BIN_EXE_sockscope"), &traffic).output();
+        let recorded = recorded.expect("it was built");
+        let [halves] = &self.halves()[..] else { panic!("{}", said(&recorded)) };
+        let kept = format!("; what is recorded is kept in {}, not merged", halves.display());
+        assert!(said(&recorded).lines().any(|line| line.ends_with(&kept)), "{}", said(&recorded));
+        assert_eq!(recorded.status.code(), Some(2));
+        ["local", "host-1"].map(|name| halves.join(name).with_extension("sockscope"))
+    }
+
+    /// The halves with only what each host does, merged.
+    fn merge_cut(&self, [client, server]: &[PathBuf; 2]) -> Report {
+        let halves = [cut(client, Side::Client), cut(server, Side::Server)];
+        let [client, server] = halves.map(|path| path.display().to_string());
+        let both = self.folder.path().join("cut.sockscope").display().to_string();
+        sockscope_says(&["merge", &client, &server, "-o", &both]);
+        report(Path::new(&both))
     }
 
     /// Folders with halves that were kept.
@@ -185,27 +216,62 @@ fn root_one_command_records_on_two_hosts() {
 fn root_halves_that_cannot_be_merged_are_kept_and_have_all_stages_of_both_ends() {
     let Some(mut pair) = Pair::up() else { return };
     pair.serve();
-    // The bundle's name is taken meanwhile, by a folder of other files.
-    let taken = pair.output().display().to_string();
-    let script = format!("mkdir {taken} && touch {taken}/x && exec \"$@\"");
-    let traffic = [words(&["sh", "-c", &script, "sh"]), Pair::calls()].concat();
-    let recorded = pair.record(env!("CARGO_BIN_EXE_sockscope"), &traffic).output();
-    let recorded = recorded.expect("it was built");
-    let [halves] = &pair.halves()[..] else { panic!("{}", said(&recorded)) };
-    let kept = format!("; what is recorded is kept in {}, not merged", halves.display());
-    assert!(said(&recorded).lines().any(|line| line.ends_with(&kept)), "{}", said(&recorded));
-    assert_eq!(recorded.status.code(), Some(2));
-
-    let [client, server] = [("local", Side::Client), ("host-1", Side::Server)]
-        .map(|(name, side)| cut(&halves.join(name).with_extension("sockscope"), side));
-    let both = pair.folder.path().join("cut.sockscope").display().to_string();
-    let [client, server] = [client, server].map(|path| path.display().to_string());
-    sockscope_says(&["merge", &client, &server, "-o", &both]);
-    let both = report(Path::new(&both));
+    let halves = pair.record_halves(&Pair::calls());
+    let both = pair.merge_cut(&halves);
     let connections = both.connections();
     assert_eq!(connections.len(), 1, "{}", both.summary());
     assert!(both.notes().contains("1 of 1 connection seen by both hosts"), "{}", both.notes());
     assert!(both.notes().contains(" segments from it and "), "a band: {}", both.notes());
+    for point in Point::ALL {
+        assert!(both.records_at(&format!("{point:?}")) > 0, "{point:?}: {}", both.summary());
+    }
+    assert_eq!(both.gaps(), Vec::<String>::new());
+}
+
+/// Two connections to `b`: one by its own address, with the router's in the place of the client's, and one by a port
+/// of the router.
+#[test]
+fn root_halves_of_connections_through_nat_are_matched_by_their_marks() {
+    let Some(mut pair) = Pair::up_at(B_BEHIND, &["--nat"]) else { return };
+    let serve = "import socket, sys
+listener = socket.create_server(('10.84.0.2', 7000))
+print('listening on', file=sys.stderr, flush=True)
+for _ in range(2):
+    connection, _ = listener.accept()
+    while data := connection.recv(1000):
+        connection.sendall(data)
+    connection.close()";
+    let mut serve = command(&pair.hosts.on_b(&words(&["python3", "-c", serve])));
+    pair.server = Some(Background::start_until(&mut serve, "-TERM", "listening on"));
+    let call = format!(
+        "import socket
+for address in ('{B_BEHIND}', 7000), ('{ROUTER}', 8000):
+    connection = socket.create_connection(address)
+    for size in range(1, 21):
+        connection.sendall(b'x' * size)
+        connection.recv(1000)
+    connection.close()"
+    );
+    let halves = pair.record_halves(&words(&["python3", "-c", &call]));
+    let both = pair.merge_cut(&halves);
+    let connections = both.connections();
+    assert_eq!(connections.len(), 2, "{}", both.summary());
+    assert!(both.notes().contains("2 of 2 connections seen by both hosts"), "{}", both.notes());
+    assert!(both.notes().contains("by the number in the mark of the SYN: 2"), "{}", both.notes());
+    assert!(both.notes().contains(" segments from it and "), "a band: {}", both.notes());
+    // As the client's host has its ends, and as the server's host has them, without the ports that are chosen.
+    let ends = |ends: &Value| {
+        let [client, server] = ["client", "server"].map(|end| ends[end].as_str().expect("an end"));
+        format!("{} {server}", client.split(':').next().expect("an address"))
+    };
+    let found: Vec<_> = connections.iter().map(|it| [ends(it), ends(&it["elsewhere"])]).collect();
+    let masqueraded = ["10.83.0.1 10.84.0.2:7000", "10.84.0.1 10.84.0.2:7000"];
+    let redirected = ["10.83.0.1 10.83.0.254:8000", "10.83.0.1 10.84.0.2:7000"];
+    assert_eq!(found, [masqueraded, redirected]);
+    for connection in connections {
+        assert_eq!(bytes(connection, "client"), 210);
+        assert_eq!(bytes(connection, "server"), 210);
+    }
     for point in Point::ALL {
         assert!(both.records_at(&format!("{point:?}")) > 0, "{point:?}: {}", both.summary());
     }
@@ -217,14 +283,17 @@ fn cut(half: &Path, side: Side) -> PathBuf {
     let bundle = Bundle::open(half).expect("it was kept");
     let dir = half.with_extension("cut");
     let mut writer = BundleWriter::create(&dir, bundle.meta().clone()).expect("a new folder");
-    for row in bundle.connections() {
+    let has_side = |row: &&Connection| row.processes.iter().any(|process| process.side == side);
+    let rows: Vec<_> = bundle.connections().iter().filter(has_side).collect();
+    for row in &rows {
         let mut processes = row.processes.clone();
         processes.retain(|process| process.side == side);
-        let row = Connection { both_ends_here: false, processes, ..row.clone() };
+        let row = Connection { both_ends_here: false, processes, ..(*row).clone() };
         writer.connection(&row).expect("there is room");
     }
     let mut records = read(half);
-    records.retain(|record| is_of_client(record) == (side == Side::Client));
+    let is_kept = |record: &Record| rows.iter().any(|row| row.id == record.flow.connection());
+    records.retain(|record| is_kept(record) && is_of_client(record) == (side == Side::Client));
     writer.append(&records).expect("there is room");
     writer.finish(bundle.meta().clone()).expect("there is room");
     dir

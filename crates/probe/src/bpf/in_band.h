@@ -24,6 +24,12 @@ struct bpf_sock_ops {
 	__u32 snd_cwnd;
 	__u32 srtt_us;
 	__u32 bpf_sock_ops_cb_flags;
+	__u32 state;
+	__u32 rtt_min;
+	__u32 snd_ssthresh;
+	__u32 rcv_nxt;
+	__u32 snd_nxt;
+	__u32 snd_una;
 };
 
 /* The pick as in send.h, here within connect(): the current task is the socket's user. */
@@ -46,6 +52,36 @@ static __always_inline bool connect_is_picked(struct bpf_sock_ops *ctx)
 	return is_picked(task->cgroups->dfl_cgrp, &t, true);
 }
 
+/* Each bit of the result depends on all bits of the number. No two numbers have the same result (splitmix64). */
+static __always_inline __u64 mixed(__u64 number)
+{
+	number = (number ^ number >> 30) * 0xbf58476d1ce4e5b9ULL;
+	number = (number ^ number >> 27) * 0x94d049bb133111ebULL;
+	return number ^ number >> 31;
+}
+
+/* The same in each SYN of a connection, and no other connection's: a socket that connects again has another ISN. */
+static __always_inline __u64 number_of(struct bpf_sock_ops *ctx)
+{
+	__u64 socket = mixed(pick.mark_key + bpf_get_socket_cookie(ctx));
+
+	return mixed(socket ^ ctx->snd_una) | MARK_WITHOUT_NUMBER << 1;
+}
+
+static __always_inline void write_mark(struct bpf_sock_ops *ctx)
+{
+	__u8 option[NUMBERED_MARK_LEN] = { IN_BAND_KIND, NUMBERED_MARK_LEN, IN_BAND_EXID >> 8,
+					   IN_BAND_EXID & 0xff };
+	__u64 number = number_of(ctx);
+
+	for (__u32 i = 0; i < NUMBER_OCTETS; i++)
+		option[MARK_LEN + i] = number >> 8 * (NUMBER_OCTETS - 1 - i);
+	if (!bpf_store_hdr_opt(ctx, option, NUMBERED_MARK_LEN, 0))
+		return;
+	option[1] = MARK_LEN;
+	bpf_store_hdr_opt(ctx, option, MARK_LEN, 0);
+}
+
 SEC("sockops")
 int in_band(struct bpf_sock_ops *ctx)
 {
@@ -55,14 +91,13 @@ int in_band(struct bpf_sock_ops *ctx)
 			bpf_sock_ops_cb_flags_set(ctx, ctx->bpf_sock_ops_cb_flags | WRITE_HDR_OPT_FLAG);
 		break;
 	case SOCK_OPS_HDR_OPT_LEN:
-		bpf_reserve_hdr_opt(ctx, 4, 0);
+		/* A cookie of TCP Fast Open, or a signature, leaves no room for a number. */
+		if (bpf_reserve_hdr_opt(ctx, NUMBERED_MARK_LEN, 0))
+			bpf_reserve_hdr_opt(ctx, MARK_LEN, 0);
 		break;
-	case SOCK_OPS_WRITE_HDR_OPT: {
-		__u8 option[4] = { IN_BAND_KIND, 4, IN_BAND_EXID >> 8, IN_BAND_EXID & 0xff };
-
-		bpf_store_hdr_opt(ctx, option, sizeof(option), 0);
+	case SOCK_OPS_WRITE_HDR_OPT:
+		write_mark(ctx);
 		break;
-	}
 	case SOCK_OPS_ACTIVE_ESTABLISHED:
 		/* Only the SYN carries it. */
 		bpf_sock_ops_cb_flags_set(ctx, ctx->bpf_sock_ops_cb_flags & ~WRITE_HDR_OPT_FLAG);

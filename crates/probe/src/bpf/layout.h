@@ -468,6 +468,7 @@ struct event {
 	__u64 cgroup;	 /* OPEN, THREAD: inode number of the process's group of version 2, or 0 */
 	__u64 inode[2];	 /* OPEN of AF_UNIX: of the client's socket and of the server's, or 0. Its `protocol` is
 			  * the type of the sockets, `old_state` whether one is older than the recording */
+	__u64 mark;	 /* OPEN of TCP: the number in the mark of its SYN, or 0 */
 	__u32 name_len;	 /* OPEN of AF_UNIX: bytes of the server's name, or 0 */
 	char name[UNIX_NAME_MAX];
 };

@@ -141,7 +141,7 @@ static __always_inline struct flow_slot *open_slot(struct key *k, struct opening
 /* Reports a connection opened by a packet, which the current task sends if `is_own`. */
 static __always_inline void announce_packet(const struct flow_slot *slot, const struct packet *p,
 					    unsigned char *network, bool source_is_client,
-					    __u32 netns, bool is_own, __u32 replaced)
+					    __u32 netns, bool is_own, __u32 replaced, __u64 mark)
 {
 	struct event *e = reserve_event(EVENT_OPEN, is_of_others(slot));
 	__u8 *from, *to;
@@ -152,6 +152,7 @@ static __always_inline void announce_packet(const struct flow_slot *slot, const 
 		name_task(e);
 	e->connection = slot->connection;
 	e->replaced = replaced;
+	e->mark = mark > MARK_WITHOUT_NUMBER ? mark : 0;
 	e->of_others = slot->role & SLOT_OF_OTHERS;
 	e->netns = netns;
 	e->family = p->family;

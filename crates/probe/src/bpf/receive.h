@@ -3,66 +3,6 @@
 #ifndef SOCKSCOPE_RECEIVE_H
 #define SOCKSCOPE_RECEIVE_H
 
-/* TCP option kind 253 with ExID 0x5350 (RFC 6994) in the SYN asks the receiver to log. */
-#define IN_BAND_KIND 253
-#define IN_BAND_EXID 0x5350
-#define OPTIONS_MAX 40
-/* A power of two above that: a mask gives the verifier a bound for the place of an option. */
-#define OPTION_PLACES 64
-
-struct options {
-	__u8 octets[OPTION_PLACES + 3];
-	__u8 is_marked;
-	__u32 size;
-	__u32 at;
-};
-
-static long look_at_option(__u32 number, struct options *options)
-{
-	__u32 at = options->at & (OPTION_PLACES - 1);
-	__u8 kind = options->octets[at], len = options->octets[at + 1];
-
-	if (at >= options->size || !kind)
-		return 1;
-	if (kind == 1) {
-		options->at = at + 1;
-		return 0;
-	}
-	if (kind == IN_BAND_KIND && len == 4 && options->octets[at + 2] == IN_BAND_EXID >> 8 &&
-	    options->octets[at + 3] == (IN_BAND_EXID & 0xff)) {
-		options->is_marked = 1;
-		return 1;
-	}
-	options->at = at + len;
-	return len < 2 || options->at >= OPTIONS_MAX;
-}
-
-/*
- * In the options at this address. Global, as the picks of pick.h: many paths, checked once. Not a plain
- * loop: the verifier checks each turn of one for each place that the turn before may have led to.
- */
-__noinline int has_mark(__u64 address, __u64 size)
-{
-	struct options options = { .size = size };
-
-	if (size > OPTIONS_MAX || bpf_probe_read_kernel(options.octets, size, (const void *)address))
-		return 0;
-	bpf_loop(OPTIONS_MAX, look_at_option, &options, 0);
-	return options.is_marked;
-}
-
-static __always_inline bool asks_in_band(const struct sk_buff *skb, const struct packet *p)
-{
-	const unsigned char *tcp = skb->head + p->header;
-	struct tcphdr *header = KERNEL_CAST(tcphdr, tcp);
-	__u32 size = ((FIELD(header, offset_flags) & 0xf0) >> 2) - 20;
-	__u64 options = 0;
-
-	/* A global function takes numbers alone: a helper's copy is one. */
-	bpf_probe_read_kernel(&options, sizeof(options), &tcp);
-	return has_mark(options + 20, size);
-}
-
 /* A SYN or first datagram that arrives: picked by port or address, or asking for it itself? */
 static __noinline struct flow_slot *open_incoming(struct sk_buff *skb, struct packet *p,
 						  unsigned char *network, __u32 netns,
@@ -75,18 +15,17 @@ static __noinline struct flow_slot *open_incoming(struct sk_buff *skb, struct pa
 		.isn = source_is_client ? p->seq : p->ack - 1,
 		.source_is_client = source_is_client,
 	};
+	__u64 mark = mark_of(skb, p);
 	struct flow_slot *slot;
 
-	if (!picked && pick.in_band && p->protocol == IPPROTO_TCP && source_is_client)
-		picked = asks_in_band(skb, p);
-	if (!picked)
+	if (!picked && !mark)
 		return NULL;
 	slot = open_slot(k, &o);
 	if (!slot || o.is_open)
 		return slot;
 	if (p->protocol == IPPROTO_UDP)
 		udp_seen = 1;
-	announce_packet(slot, p, network, source_is_client, netns, false, o.replaced);
+	announce_packet(slot, p, network, source_is_client, netns, false, o.replaced, mark);
 	return slot;
 }
 

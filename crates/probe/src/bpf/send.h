@@ -229,7 +229,7 @@ static __noinline struct flow_slot *open_outgoing(struct sk_buff *skb, struct pa
 		return slot;
 	p->opens = 1;
 	announce_packet(slot, p, skb->head + skb->network_header, o.source_is_client,
-			dev->nd_net.net->ns.inum, is_own, o.replaced);
+			dev->nd_net.net->ns.inum, is_own, o.replaced, mark_of(skb, p));
 	if (p->protocol == IPPROTO_UDP)
 		udp_seen = 1;
 	return slot;

@@ -25,6 +25,7 @@
 #include "packet.h"
 #include "hold.h"
 #include "pick.h"
+#include "mark.h"
 #include "options.h"
 #include "sample.h"
 #include "open.h"

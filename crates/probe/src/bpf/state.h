@@ -11,6 +11,7 @@
 /* The sockets to log. Kinds of picks that are set must all match; values of one kind are alternatives. */
 struct pick {
 	__u64 cgroup_id;
+	__u64 mark_key; /* of the numbers in marks: no other recording has it */
 	__u32 cgroup_level;
 	__u32 has_cgroup;
 	__u32 ports;

@@ -110,6 +110,8 @@ mod tests {
             both_ends_here: false,
             processes: Vec::new(),
             names: None,
+            mark: None,
+            elsewhere: None,
         })
     }
 

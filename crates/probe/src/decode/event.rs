@@ -71,7 +71,8 @@ impl Decoder {
         let client = address(event.family, event.client_addr, event.client_port);
         let server = address(event.family, event.server_addr, event.server_port);
         let opened = Connection::new(id, protocol, [client, server], event.at_ns);
-        self.insert(Connection { preexisting, ..opened });
+        let mark = (protocol == Protocol::Tcp && event.mark > 0).then_some(event.mark);
+        self.insert(Connection { preexisting, mark, ..opened });
         if let Some(state) = self.state_mut(event.connection) {
             state.of_others = event.of_others > 0;
         }

@@ -62,6 +62,8 @@ fn calls(connections: u32, seconds: u64, every_s: u64) -> (Analysis, Stores) {
             both_ends_here: true,
             processes: vec![process(Side::Client, "client"), process(Side::Server, "server")],
             names: None,
+            mark: None,
+            elsewhere: None,
         });
     }
     records.sort_by_key(|record: &Record| record.at_ns);

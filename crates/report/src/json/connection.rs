@@ -19,6 +19,8 @@ pub(super) struct ConnectionView<'a> {
     protocol: &'static str,
     client: String,
     server: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    elsewhere: Option<EndsView>,
     processes: Vec<ProcessView<'a>>,
     flows: Vec<FlowView<'a>>,
     findings: Vec<FindingView<'a>>,
@@ -47,6 +49,10 @@ impl<'a> ConnectionView<'a> {
             protocol: connection.protocol.name(),
             client: connection.end(sockscope_record::Side::Client).to_string(),
             server: connection.end(sockscope_record::Side::Server).to_string(),
+            elsewhere: connection.translated().map(|[client, server]| EndsView {
+                client: client.to_string(),
+                server: server.to_string(),
+            }),
             processes: connection.processes.iter().map(ProcessView::new).collect(),
             flows: report.flows(analysis).map(|flow| FlowView::new(flow, is_udp)).collect(),
             findings: report.findings(analysis).map(FindingView::new).collect(),
@@ -72,6 +78,14 @@ impl<'a> ConnectionView<'a> {
             buffers: analysis.buffers.iter().map(BufferView::new).collect(),
         }
     }
+}
+
+/// The ends as the other host has them, where something between the hosts translates addresses.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct EndsView {
+    client: String,
+    server: String,
 }
 
 #[derive(Serialize)]

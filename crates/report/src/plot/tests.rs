@@ -94,6 +94,8 @@ fn no_records() -> ConnectionStore {
             both_ends_here: true,
             processes: vec![Process::new(1, "<a&b>", Side::Client)],
             names: None,
+            mark: None,
+            elsewhere: None,
         },
         flows: [flow(Direction::FromClient), flow(Direction::FromServer)],
         window: None,

@@ -37,6 +37,8 @@ fn connection() -> Connection {
             Process::new(4712, "server", Side::Server),
         ],
         names: None,
+        mark: None,
+        elsewhere: None,
     }
 }
 

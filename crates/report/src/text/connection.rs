@@ -86,6 +86,7 @@ pub(super) fn write_ends(
     notes(analysis, is_capture, is_cut)
         .into_iter()
         .map(str::to_owned)
+        .chain(translated(analysis, page))
         .chain(unopened(analysis))
         .chain(refusal(analysis))
         .chain(reset(analysis, times))
@@ -184,6 +185,15 @@ fn refusal(analysis: &ConnectionAnalysis) -> Option<String> {
         count(refused)
     );
     (refused > 0 && !analysis.connection.both_ends_here).then_some(text)
+}
+
+/// The ends as the other host has them.
+fn translated(analysis: &ConnectionAnalysis, page: &Page<'_>) -> Option<String> {
+    let [client, server] = analysis.connection.translated()?;
+    let arrow = page.arrow();
+    Some(format!(
+        "the other host has {client} {arrow} {server}: addresses are translated between the hosts"
+    ))
 }
 
 /// Unknowns of the connection itself.

@@ -453,6 +453,19 @@ fn datagrams_that_nobody_takes_are_not_on_another_host() {
 }
 
 #[test]
+fn addresses_that_the_other_host_has_are_shown_where_they_differ() {
+    let mut analysis = fixed();
+    let connection = &mut analysis.connections[0].connection;
+    connection.elsewhere = Some([connection.client, connection.server]);
+    assert!(!text(&analysis).contains("the other host has"));
+    let translated = ["198.51.100.7:999", "10.0.0.8:80"].map(|end| end.parse().unwrap());
+    analysis.connections[0].connection.elsewhere = Some(translated);
+    let text = text(&analysis);
+    let note = "note     the other host has 198.51.100.7:999 → 10.0.0.8:80: addresses are";
+    assert!(text.contains(note), "{text}");
+}
+
+#[test]
 fn a_window_that_stays_shut_is_told_and_is_the_verdict_where_no_data_passed() {
     let mut analysis = fixed();
     let at_ns = analysis.start_ns + 7_000;
@@ -722,6 +735,8 @@ fn ten_segments(here: bool, steps: &[(u64, &[Kind], u64)]) -> String {
         both_ends_here: here,
         processes: Vec::new(),
         names: None,
+        mark: None,
+        elsewhere: None,
     });
     let flow = id.flow(Direction::FromClient);
     for segment in 0..10 {

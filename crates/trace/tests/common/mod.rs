@@ -60,6 +60,8 @@ pub fn connection(id: u32) -> Connection {
             Process::new(9, "nginx: wörker", Side::Server),
         ],
         names: None,
+        mark: None,
+        elsewhere: None,
     }
 }
 

@@ -79,6 +79,8 @@ pub fn connections() -> [Connection; 2] {
             process(4202, "server", Side::Server),
         ],
         names: None,
+        mark: None,
+        elsewhere: None,
     };
     let udp = Connection {
         id: ConnectionId(2),
@@ -91,6 +93,8 @@ pub fn connections() -> [Connection; 2] {
         both_ends_here: false,
         processes: vec![],
         names: None,
+        mark: None,
+        elsewhere: None,
     };
     [tcp, udp]
 }

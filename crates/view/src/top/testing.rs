@@ -29,6 +29,8 @@ pub(super) fn row(id: u32) -> Row {
                 process(7, "server", Side::Server),
             ],
             names: None,
+            mark: None,
+            elsewhere: None,
         },
         direction: Direction::FromClient,
         ledger,

@@ -69,5 +69,7 @@ fn connection(id: u32) -> Connection {
         both_ends_here: true,
         processes: Vec::new(),
         names: None,
+        mark: None,
+        elsewhere: None,
     }
 }
