@@ -72,6 +72,7 @@ pub use detail::{Columns, Detail, edges};
 pub use dropped_packets::{DroppedPacket, dropped_packets};
 pub use flow_curves::FlowCurves;
 pub use flow_detail::FlowCurve;
+pub use interface::device_name;
 pub use ledger::ledger_spans;
 pub use ledger_detail::LedgerDetail;
 pub use nesting::{Certainty, NestedTime, Nesting, RequestId, RequestLink, nest_requests};

@@ -10,7 +10,7 @@
 //! - `<` in front of `WHAT`: the server's flow; otherwise the client's.
 //! - `WHAT`: a point `1` to `8`, several points at one instant as `3-6`, or an event: `write`, `write-return`,
 //!   `read-return`, `wakeup`, `run`, `tcp-state`, `send-window`, `retransmit`, `drop`, `buffers`, `option`,
-//!   `state-change`, `loss`, `interface`, `accept`, `window-scale`, `left-out`.
+//!   `state-change`, `loss`, `interface`, `accept`, `window-scale`, `left-out`, `hop`.
 //! - `RANGE`: `+100` for the next 100 bytes at that point (or of that event), or `200..300`. A plain range moves the
 //!   point's position too. Without one: no bytes at the point's position.
 //! - `WORD`: a `Hold` by name (`nagle`, `cork`, `cwnd`, `rwnd`, `pacing`, `small-queue`, `other`); a mark (`waited`,
@@ -197,6 +197,7 @@ fn kinds(what: &str) -> Vec<Kind> {
         "accept" => Kind::Accept,
         "window-scale" => Kind::WindowScale,
         "left-out" => Kind::LeftOut,
+        "hop" => Kind::Hop,
         _ => panic!("no event: {what}"),
     }]
 }

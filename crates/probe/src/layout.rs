@@ -58,10 +58,11 @@ pub(crate) const NO_LIST: u16 = u16::MAX;
 pub(crate) use skeleton::types::{
     bss as Counters, event as RawEvent, option_event as RawOption, raw_anchor as RawAnchor,
     raw_any as RawAny, raw_call_return as RawCallReturn, raw_congestion as RawCongestion,
-    raw_record as RawRecord, raw_retransmit as RawRetransmit, raw_tcp_copy as RawTcpCopy,
-    raw_tcp_drop as RawTcpDrop, raw_tcp_packet as RawTcpPacket, raw_tcp_ready as RawTcpReady,
-    raw_udp_copy as RawUdpCopy, raw_udp_drop as RawUdpDrop, raw_udp_packet as RawUdpPacket,
-    raw_udp_ready as RawUdpReady, raw_write as RawWrite, record_list as RecordList,
+    raw_hop as RawHop, raw_record as RawRecord, raw_retransmit as RawRetransmit,
+    raw_tcp_copy as RawTcpCopy, raw_tcp_drop as RawTcpDrop, raw_tcp_packet as RawTcpPacket,
+    raw_tcp_ready as RawTcpReady, raw_udp_copy as RawUdpCopy, raw_udp_drop as RawUdpDrop,
+    raw_udp_packet as RawUdpPacket, raw_udp_ready as RawUdpReady, raw_write as RawWrite,
+    record_list as RecordList,
 };
 
 /// A type for which any bytes are a value.
@@ -109,6 +110,7 @@ pub(crate) enum Raw<'a> {
     ReadReturn(&'a RawCallReturn),
     Congestion(&'a RawCongestion),
     Anchor(&'a RawAnchor),
+    Hop(&'a RawHop),
 }
 
 impl RawRecord {
@@ -145,6 +147,7 @@ impl RawRecord {
                 (constants::RAW_READ_RETURN, false) => Raw::ReadReturn(&self.call_return),
                 (constants::RAW_CONGESTION, false) => Raw::Congestion(&self.congestion),
                 (constants::RAW_ANCHOR, false) => Raw::Anchor(&self.anchor),
+                (constants::RAW_HOP, false) => Raw::Hop(&self.hop),
                 _ => return None,
             }
         };
@@ -182,5 +185,5 @@ macro_rules! assert_raw {
 
 assert_raw! {
     RawAny, RawWrite, RawTcpPacket, RawUdpPacket, RawTcpReady, RawUdpReady, RawTcpCopy, RawUdpCopy,
-    RawRetransmit, RawTcpDrop, RawUdpDrop, RawCallReturn, RawCongestion, RawAnchor
+    RawRetransmit, RawTcpDrop, RawUdpDrop, RawCallReturn, RawCongestion, RawAnchor, RawHop
 }

@@ -216,6 +216,13 @@ pub enum Kind {
     /// Sampling leaves the connection out from here on, in both directions: nothing later of it is recorded. The flow
     /// is that from the client.
     LeftOut = 36,
+    /// Bytes of this flow pass a device between the two ends on this host: of a router, a bridge, or below a tunnel.
+    /// `code`: the [`Point`] number, 3 to 6, that the pass would have at an end; `extra`: number of the device;
+    /// `detail`: inode number of its network namespace, 0 for unknown. Points 3 to 6 are those of the ends alone.
+    Hop = 38,
+    /// Name of a device of [`Kind::Hop`], before or after the first pass of this flow: the 16 octets of `detail`, `len`
+    /// and `extra`, the low ones first. `offset`: number of the device, low 32 bits, and namespace, high 32 bits.
+    HopDevice = 39,
 }
 
 named! {
@@ -249,6 +256,8 @@ named! {
         Accept => "Accept",
         WindowScale => "WindowScale",
         LeftOut => "LeftOut",
+        Hop => "Hop",
+        HopDevice => "HopDevice",
     }
 }
 

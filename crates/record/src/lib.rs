@@ -35,9 +35,9 @@ pub use hold::Hold;
 pub use kind::{Kind, Point, RetransmitClass, Stage};
 pub use loss::{LossCounts, PointCost};
 pub use packed::{
-    BufferSize, Congestion, Conversion, InterfacePart, Loss, PacketDrop, ReaderTimes,
-    Retransmission, SegmentHeader, SendWindow, SocketBuffers, SocketOption, StateChange,
-    Transaction, WindowScale,
+    BufferSize, Congestion, Conversion, DevicePlace, Hop, InterfacePart, Loss, PacketDrop,
+    ReaderTimes, Retransmission, SegmentHeader, SendWindow, SocketBuffers, SocketOption,
+    StateChange, Transaction, WindowScale,
 };
 pub use plural::counted;
 pub use record::Record;

@@ -27,6 +27,24 @@ pub enum InterfacePart {
     },
 }
 
+/// A pass of a device between the two ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Hop {
+    /// The point, 3 to 6, that the pass would have at an end; `None` if unknown.
+    pub point: Option<Point>,
+    /// The device.
+    pub device: DevicePlace,
+}
+
+/// A device by its numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DevicePlace {
+    /// Inode number of its network namespace; 0 if unknown.
+    pub namespace: u32,
+    /// Its number in that namespace.
+    pub index: u32,
+}
+
 /// Reason why an end offers windows of 65,535 bytes at most.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
@@ -449,13 +467,9 @@ impl Record {
 
     /// The record's fact about the interface by which a flow leaves.
     pub fn interface(&self) -> Option<InterfacePart> {
-        let mut name = [0; 16];
-        name[..8].copy_from_slice(&self.detail.to_le_bytes());
-        name[8..12].copy_from_slice(&self.len.to_le_bytes());
-        name[12..].copy_from_slice(&self.extra.to_le_bytes());
         let part = match self.code {
-            0 => InterfacePart::Device(name),
-            1 => InterfacePart::Discipline(name),
+            0 => InterfacePart::Device(self.name()),
+            1 => InterfacePart::Discipline(self.name()),
             _ => InterfacePart::Place { index: self.extra, namespace: self.detail },
         };
         (self.kind == Kind::Interface).then_some(part)
@@ -464,21 +478,42 @@ impl Record {
     /// A record of a fact about the interface by which a flow leaves.
     #[must_use]
     pub fn with_interface(self, part: InterfacePart) -> Self {
-        let of_name = |name: [u8; 16], code| {
-            let [low, high] = [0, 8].map(|at| {
-                let word = std::array::from_fn(|octet| name[at + octet]);
-                u64::from_le_bytes(word)
-            });
-            let (len, extra) = halves(high);
-            Self { len, ..self.with_words(Kind::Interface, (low, extra, code)) }
-        };
         match part {
-            InterfacePart::Device(name) => of_name(name, 0),
-            InterfacePart::Discipline(name) => of_name(name, 1),
+            InterfacePart::Device(name) => self.with_name(Kind::Interface, name, 0),
+            InterfacePart::Discipline(name) => self.with_name(Kind::Interface, name, 1),
             InterfacePart::Place { index, namespace } => {
                 Self { len: 0, ..self.with_words(Kind::Interface, (namespace, index, 2)) }
             }
         }
+    }
+
+    /// A pass of a device between the two ends.
+    #[inline]
+    pub fn hop(&self) -> Option<Hop> {
+        let point = Kind::from_code(self.code).and_then(Kind::point);
+        let device = DevicePlace { namespace: self.detail as u32, index: self.extra };
+        (self.kind == Kind::Hop).then_some(Hop { point, device })
+    }
+
+    /// A record of a pass of a device between the two ends.
+    #[must_use]
+    pub fn with_hop(self, Hop { point, device }: Hop) -> Self {
+        let words = (device.namespace.into(), device.index, point.map_or(0, Point::number));
+        self.with_words(Kind::Hop, words)
+    }
+
+    /// The name of a device between the two ends.
+    pub fn hop_device(&self) -> Option<(DevicePlace, [u8; 16])> {
+        let (index, namespace) = halves(self.offset);
+        let is_name = self.kind == Kind::HopDevice;
+        is_name.then(|| (DevicePlace { namespace, index }, self.name()))
+    }
+
+    /// A record of the name of a device between the two ends.
+    #[must_use]
+    pub fn with_hop_device(self, device: DevicePlace, name: [u8; 16]) -> Self {
+        let offset = joined(device.index, device.namespace);
+        Self { offset, ..self.with_name(Kind::HopDevice, name, 0) }
     }
 
     /// The process that has accepted a connection.
@@ -528,6 +563,24 @@ impl Record {
     #[inline]
     fn is_packet(&self) -> bool {
         (Kind::InterfaceEnqueue..=Kind::InputDequeue).contains(&self.kind)
+    }
+
+    /// The 16 octets of a name in `detail`, `len` and `extra`, the low ones first.
+    fn name(&self) -> [u8; 16] {
+        let mut name = [0; 16];
+        name[..8].copy_from_slice(&self.detail.to_le_bytes());
+        name[8..12].copy_from_slice(&self.len.to_le_bytes());
+        name[12..].copy_from_slice(&self.extra.to_le_bytes());
+        name
+    }
+
+    fn with_name(self, kind: Kind, name: [u8; 16], code: u8) -> Self {
+        let [low, high] = [0, 8].map(|at| {
+            let word = std::array::from_fn(|octet| name[at + octet]);
+            u64::from_le_bytes(word)
+        });
+        let (len, extra) = halves(high);
+        Self { len, ..self.with_words(kind, (low, extra, code)) }
     }
 
     fn with_words(self, kind: Kind, (detail, extra, code): (u64, u32, u8)) -> Self {
@@ -607,6 +660,8 @@ mod tests {
             ("interface", record.interface().is_some()),
             ("acceptor", record.acceptor().is_some()),
             ("window_scale", record.window_scale().is_some()),
+            ("hop", record.hop().is_some()),
+            ("hop_device", record.hop_device().is_some()),
         ];
         all.into_iter().filter(|(_, is_some)| *is_some).map(|(name, _)| name).collect()
     }
@@ -644,6 +699,8 @@ mod tests {
             Kind::Interface => "interface",
             Kind::Accept => "acceptor",
             Kind::WindowScale => "window_scale",
+            Kind::Hop => "hop",
+            Kind::HopDevice => "hop_device",
             Kind::ReceiveEnqueue | Kind::WriteCall | Kind::Wakeup | Kind::Run | Kind::LeftOut => {
                 return None;
             }
@@ -697,6 +754,12 @@ mod tests {
                 interface with_interface,
                 acceptor with_acceptor,
                 window_scale with_window_scale,
+                hop with_hop,
+            }
+            if let Some((device, name)) = record.hop_device() {
+                let written = at_kind.with_hop_device(device, name);
+                prop_assert_eq!(written.hop_device(), Some((device, name)));
+                prop_assert_eq!(kept(&written), kept(&at_kind));
             }
         }
 
@@ -760,6 +823,13 @@ mod tests {
         assert_eq!(words(plain.with_loss(Loss::new(None, 9, 8))), (31, 9, 0, 31));
         let conversion = Conversion { began_ns: 9, is_incoming: true };
         assert_eq!(words(plain.with_conversion(conversion)), (32, 9, 0, 1));
+        let device = DevicePlace { namespace: 9, index: 8 };
+        let hop = Hop { point: Some(Point::InputDequeue), device };
+        assert_eq!(words(plain.with_hop(hop)), (38, 9, 8, 6));
+        let named = plain.with_hop_device(device, *b"12345678abcdefgh");
+        let octets = [named.detail, joined(named.len, named.extra)].map(u64::to_le_bytes);
+        assert_eq!((named.kind as u8, named.offset), (39, 9 << 32 | 8));
+        assert_eq!(octets, [*b"12345678", *b"abcdefgh"]);
     }
 
     #[test]

@@ -230,6 +230,11 @@ mod tests {
         let table = &record_schema().metadata[KINDS_KEY];
         assert_eq!(table.split(',').count(), Kind::ALL.len());
         assert!(table.starts_with("1=SendEnqueue,2=SendDequeue,"), "{table}");
-        assert!(table.ends_with(",33=Interface,34=Accept,35=WindowScale,36=LeftOut"), "{table}");
+        assert!(
+            table.ends_with(
+                ",31=Loss,32=Conversion,33=Interface,34=Accept,35=WindowScale,36=LeftOut,38=Hop,39=HopDevice"
+            ),
+            "{table}"
+        );
     }
 }

@@ -137,6 +137,7 @@ fn forget_events(flow: &mut FlowStore, at_ns: u64, floor: u64) -> u64 {
 fn state(event: &Record) -> Option<(Kind, u32)> {
     let of = match event.kind {
         Kind::Interface => event.code.into(),
+        Kind::HopDevice => event.offset as u32 ^ (event.offset >> 32) as u32,
         Kind::WriteCall | Kind::WriteReturn | Kind::ReadReturn => event.thread,
         Kind::SynOptions | Kind::StateChange | Kind::Accept | Kind::WindowScale | Kind::LeftOut => {
             0
@@ -148,5 +149,5 @@ fn state(event: &Record) -> Option<(Kind, u32)> {
 
 /// Whether an event says something of the bytes at its position.
 fn is_of_bytes(event: &Record) -> bool {
-    matches!(event.kind, Kind::Drop | Kind::Retransmit)
+    matches!(event.kind, Kind::Drop | Kind::Retransmit | Kind::Hop)
 }

@@ -82,6 +82,7 @@ enum { false = 0, true = 1 };
 enum bpf_map_type {
 	BPF_MAP_TYPE_HASH = 1,
 	BPF_MAP_TYPE_ARRAY = 2,
+	BPF_MAP_TYPE_LRU_HASH = 9,
 	BPF_MAP_TYPE_SK_STORAGE = 24,
 	BPF_MAP_TYPE_RINGBUF = 27,
 	BPF_MAP_TYPE_TASK_STORAGE = 29,
@@ -333,6 +334,7 @@ struct sk_buff {
 	unsigned int len;
 	unsigned int truesize;
 	__be16 protocol;
+	__u16 inner_transport_header;
 	__u16 transport_header;
 	__u16 network_header;
 	unsigned int end;

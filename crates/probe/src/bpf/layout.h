@@ -21,6 +21,7 @@ enum raw_kind {
 	RAW_READ_RETURN,  /* a receive call returned */
 	RAW_CONGESTION,	  /* slow-start threshold or congestion state changed */
 	RAW_ANCHOR,	  /* after a miss: positions of both flows, by the socket's own counters */
+	RAW_HOP,	  /* a segment passes a device between the two ends: see hop.h */
 	RAW_KINDS,
 };
 
@@ -83,7 +84,7 @@ struct raw_tcp_packet {
 	__u32 len;	/* bytes of payload */
 	__u32 ack;	/* header */
 	__u32 window;	/* header, not scaled */
-	__u32 no_thread;
+	__u32 device;	/* its number, in the namespace of the end that sends or receives; 0 on loopback */
 	__u8 kind;
 	__u8 hold;	/* why TCP held the bytes until now: see hold.h */
 	__u8 tcp_flags;
@@ -268,6 +269,22 @@ struct raw_anchor {
 	__u64 bytes_received;	/* bytes received, at rcv_nxt */
 };
 
+/* RAW_HOP: data of TCP at a device in another network namespace than that of its end. */
+struct raw_hop {
+	RAW_BEGIN;
+	__u32 seq;	/* header */
+	__u32 len;	/* bytes of payload */
+	__u32 ack;	/* header */
+	__u32 netns;	/* inode number of the device's namespace */
+	__u32 device;	/* its number there */
+	__u8 kind;
+	__u8 at;	/* RAW_QUEUED, RAW_TRANSMIT, RAW_INPUT or RAW_RECEIVE */
+	__u8 tcp_flags;
+	__u8 marks;
+	__u32 window;	/* header, not scaled */
+	__u64 no_longs[2];
+};
+
 union raw_record {
 	struct raw_any any;
 	struct raw_write write;
@@ -283,6 +300,7 @@ union raw_record {
 	struct raw_call_return call_return;
 	struct raw_congestion congestion;
 	struct raw_anchor anchor;
+	struct raw_hop hop;
 };
 
 /* The last result of the look-up of a connected socket: see slot_of_socket(). */
@@ -328,7 +346,8 @@ struct record_list {
 	__u32 udp_netns; /* namespace of the device that received it */
 	__u64 lost[RAW_KINDS]; /* except those of connections that other users asked for */
 	__u64 others_lost[RAW_KINDS];
-	__u64 pad3[64 - 8 - 2 * RAW_KINDS];
+	__u64 device; /* the last one that was looked up: see announce_device() */
+	__u64 pad3[64 - 9 - 2 * RAW_KINDS];
 	struct known_socket known[KNOWN_SOCKETS];
 	struct passing_segment passing[PASSING_SEGMENTS];
 	__u64 tail;
@@ -378,6 +397,7 @@ ASSERT_RAW(raw_udp_drop);
 ASSERT_RAW(raw_call_return);
 ASSERT_RAW(raw_congestion);
 ASSERT_RAW(raw_anchor);
+ASSERT_RAW(raw_hop);
 ASSERT_AT(raw_any, stamp, 0);
 ASSERT_AT(raw_any, at_ns, 8);
 ASSERT_AT(raw_any, flow, 16);
@@ -423,6 +443,7 @@ enum event_kind {
 	EVENT_INTERFACE = 9, /* a flow leaves its host by another queueing discipline than before */
 	EVENT_ACCEPT = 10, /* a program has the connection, and asked for its peer */
 	EVENT_LEFT_OUT = 11, /* sampling leaves a logged connection out from here on */
+	EVENT_DEVICE = 13, /* a recorded segment passes this device */
 };
 
 /* Whether the ends of a connection offered to scale their windows (RFC 7323), as one of them knows it. */
@@ -447,8 +468,8 @@ struct event {
 	__u8 new_state;
 	__u32 pid;
 	__u32 thread;
-	char comm[16];	/* INTERFACE: name of the device */
-	__u32 number;	/* SOCKET: its number in reads, 0 if it only sent so far; INTERFACE: its index;
+	char comm[16];	/* INTERFACE, DEVICE: name of the device */
+	__u32 number;	/* SOCKET: its number in reads, 0 if it only sent so far; INTERFACE, DEVICE: its index;
 			 * STATE of ESTABLISHED: enum window_scaling */
 	__u32 userlocks;
 	__u32 sndbuf;

@@ -126,7 +126,7 @@ static long produce_one(__u32 i, struct production *made)
 	r->tcp_packet.len = 1448;
 	r->tcp_packet.ack = 1;
 	r->tcp_packet.window = 512;
-	r->tcp_packet.no_thread = 0;
+	r->tcp_packet.device = 0;
 	r->tcp_packet.kind = RAW_TRANSMIT;
 	r->tcp_packet.hold = 0;
 	r->tcp_packet.tcp_flags = 0x10;

@@ -117,10 +117,13 @@ static __always_inline int incoming_packet(struct record_list *list, struct sk_b
 	slot = slot_of_incoming(skb, netns, p, k);
 	if (!slot)
 		return 0;
-	position = position_marks(slot);
-	now = bpf_ktime_get_ns();
 	if (!list)
 		return miss(slot, kind);
+	if (may_be_at_hop(p, dev) &&
+	    passes_hop(list, slot, dev, p, (__u64)flow_of(slot, k) << 8 | kind))
+		return 0;
+	position = position_marks(slot);
+	now = bpf_ktime_get_ns();
 	r = reserve(list, slot, kind, &stamp);
 	if (!r)
 		return 0;

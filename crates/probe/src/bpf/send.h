@@ -175,6 +175,13 @@ int BPF_PROG(point1_room, struct sock *sk, long *timeout, int error)
 	return 0;
 }
 
+static __always_inline bool is_socket_of_tcp(const struct sock *sk)
+{
+	__u8 state = sk->__sk_common.skc_state;
+
+	return state == TCP_NEW_SYN_RECV || state == TCP_TIME_WAIT || sk->sk_protocol == IPPROTO_TCP;
+}
+
 /* An outgoing SYN, SYN-ACK or first datagram of a connection without a slot: is it picked? */
 static __noinline struct flow_slot *open_outgoing(struct sk_buff *skb, struct packet *p,
 						  const struct net_device *dev, struct key *k)
@@ -187,7 +194,8 @@ static __noinline struct flow_slot *open_outgoing(struct sk_buff *skb, struct pa
 	const struct mark *mark;
 	struct flow_slot *slot;
 
-	if (!sk)
+	/* The datagram of a tunnel has the socket of the segment inside. */
+	if (!sk || (p->protocol == IPPROTO_UDP && is_socket_of_tcp(sk)))
 		return NULL;
 	if (sk->__sk_common.skc_state == TCP_NEW_SYN_RECV) {
 		struct sock *listener = sk->__sk_common.skc_listener;
@@ -448,7 +456,7 @@ static __always_inline void describe_packet(struct raw_tcp_packet *r, const stru
 	r->len = p->len;
 	r->ack = p->ack;
 	r->window = p->window;
-	r->no_thread = 0;
+	r->device = p->protocol == IPPROTO_UDP || dev->flags & IFF_LOOPBACK ? 0 : dev->ifindex;
 	r->kind = kind;
 	r->hold = 0;
 	r->tcp_flags = p->flags;
@@ -527,6 +535,11 @@ static __always_inline int outgoing_segment(struct sk_buff *skb, __u8 kind,
 	slot = slot_of_socket(list, sk, &direction);
 	if (!slot)
 		return 0;
+	if (!(dev->flags & IFF_LOOPBACK)) {
+		announce_device(list, slot, dev);
+		if (is_behind_own_device(skb, dev, sk))
+			return pass_hop(skb, dev, slot, direction << 8 | kind);
+	}
 	position = anchored_marks(list, slot, direction, sk);
 	now = bpf_ktime_get_ns();
 	last_ns = list->last_ns;
@@ -616,11 +629,14 @@ static __noinline int outgoing_packet(struct sk_buff *skb, __u32 kind, struct ne
 	slot = slot_of_outgoing(skb, &p, &k, dev);
 	if (!slot)
 		return 0;
-	position = position_marks(slot);
-	now = bpf_ktime_get_ns();
 	list = this_list();
 	if (!list)
 		return miss(slot, kind);
+	if (may_be_at_hop(&p, dev) &&
+	    passes_hop(list, slot, dev, &p, (__u64)flow_of(slot, &k) << 8 | kind))
+		return 0;
+	position = position_marks(slot);
+	now = bpf_ktime_get_ns();
 	last_ns = list->last_ns;
 	r = reserve(list, slot, kind, &stamp);
 	if (!r)

@@ -29,6 +29,7 @@
 #include "options.h"
 #include "sample.h"
 #include "open.h"
+#include "hop.h"
 #include "send.h"
 #include "receive.h"
 #include "events.h"

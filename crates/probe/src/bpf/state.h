@@ -279,6 +279,22 @@ struct {
 	__type(value, struct send_call);
 } send_calls SEC(".maps");
 
+/*
+ * Devices that the recorder knows by name. The number of a namespace or a device may be used again: those that were not
+ * met for long are forgotten, and reported again.
+ */
+struct device {
+	__u32 index;
+	__u32 netns;
+};
+#define DEVICES_MAX 1024
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, DEVICES_MAX);
+	__type(key, struct device);
+	__type(value, __u8);
+} announced_devices SEC(".maps");
+
 /* Datagram sockets that got logged data. */
 struct udp_socket {
 	__u32 flow; /* of the last datagram */

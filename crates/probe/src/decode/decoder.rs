@@ -14,6 +14,7 @@ use super::connections::Connections;
 use super::early_options::Early;
 use super::flow_state::ConnectionState;
 use super::hit::{Head, Hit, point_of_raw};
+use super::hops::DeviceNames;
 use super::incoming::Incoming;
 use super::missed::MissedTracker;
 use super::tcp;
@@ -63,6 +64,7 @@ pub(crate) struct Decoder {
     pub(super) groups: Groups,
     /// When a connection was last left out on the way; 0 for never.
     pub(super) left_out_ns: u64,
+    pub(super) device_names: DeviceNames,
 }
 
 impl Decoder {
@@ -179,6 +181,12 @@ impl Decoder {
         } else if hit.has_no_position {
             unknown_positions.leave(point, state.info.opened_ns, head.at_ns);
         }
+        let hop = self.out.get(before).filter(|record| record.kind == Kind::Hop);
+        let named = hop.and_then(|record| {
+            let flow = &mut state.flows[record.flow.direction() as usize];
+            flow.path.hop_names.of(record, &self.device_names)
+        });
+        self.out.extend(named);
         self.missed.follow(state, &self.out[before..], head.at_ns);
     }
 

@@ -3,8 +3,8 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use sockscope_record::{
-    Connection, ConnectionId, FlowId, InterfacePart, Process, Protocol, Record, Side, StateChange,
-    UnixName, WindowScale,
+    Connection, ConnectionId, DevicePlace, FlowId, InterfacePart, Process, Protocol, Record, Side,
+    StateChange, UnixName, WindowScale,
 };
 
 use super::decoder::Decoder;
@@ -53,6 +53,7 @@ impl Decoder {
             raw::EVENT_SOCKET => self.socket_seen(event),
             raw::EVENT_INTERFACE => self.interface_seen(event),
             raw::EVENT_ACCEPT => self.accepted(event),
+            raw::EVENT_DEVICE => self.device_seen(event),
             raw::EVENT_GONE => self.gone(event),
             raw::EVENT_LEFT_OUT => self.left_out(event),
             _ => {}
@@ -131,6 +132,7 @@ impl Decoder {
         let Some(state) = self.state_mut(event.connection) else { return };
         let local = (event.flow & 1) as usize;
         state.opened[local] = true;
+        state.namespaces[local] = event.netns;
         let sends = &mut state.flows[local];
         sends.path.window_shift = event.rcv_wscale;
         sends.sender.set_mss(event.mss);
@@ -166,6 +168,7 @@ impl Decoder {
     fn state_changed(&mut self, event: &RawEvent) {
         let Some(state) = self.state_mut(event.connection) else { return };
         let local = (event.flow & 1) as usize;
+        state.namespaces[local] = event.netns;
         if event.new_state == TCP_ESTABLISHED {
             state.flows[local].path.window_shift = event.rcv_wscale;
             state.flows[1 - local].path.window_shift = event.snd_wscale;
@@ -269,6 +272,12 @@ impl Decoder {
                 Record { at_ns: event.at_ns, flow: FlowId(event.flow), ..Record::default() };
             self.report_in_time(record.with_interface(part));
         }
+    }
+
+    /// A recorded segment passes a device for the first time.
+    fn device_seen(&mut self, event: &RawEvent) {
+        let device = DevicePlace { namespace: event.netns, index: event.number };
+        self.device_names.insert(device, event.comm.map(|octet| octet as u8));
     }
 
     /// A program has the connection. Of one that was open before, it is not known since when.

@@ -22,6 +22,8 @@ pub(super) struct ConnectionState {
     pub(super) closed: [bool; 2],
     /// Whether the socket that sends each flow was found open when the recording ended.
     pub(super) reported_open: [bool; 2],
+    /// Network namespace of the socket that sends each flow; 0 while it is unknown.
+    pub(super) namespaces: [u32; 2],
     /// See [`Connection::is_to_itself`].
     pub(super) is_to_itself: bool,
     /// Whether another user asked for it, in addition to the operator's pick.
@@ -55,6 +57,7 @@ impl ConnectionState {
             opened: [false; 2],
             closed: [false; 2],
             reported_open: [false; 2],
+            namespaces: [0; 2],
             is_moved: false,
             is_anchor_odd: false,
             placed_ns: 0,

@@ -20,6 +20,7 @@ mod flow_state;
 mod gaps;
 mod gso;
 mod hit;
+mod hops;
 mod in_transit;
 mod incoming;
 mod intervals;

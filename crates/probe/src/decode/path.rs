@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 use sockscope_record::{Kind, PacketDrop, Record, marks, tcp_flags};
 
 use super::hit::Hit;
+use super::hops::{HopNames, OwnDevice};
 use super::in_transit::{BETWEEN_MAX, Datagrams};
 use super::positions::Positions;
 use super::recorded_ranges::RecordedRanges;
@@ -36,6 +37,10 @@ pub(super) struct Path {
     entered: VecDeque<(u64, u64)>,
     pub(super) recorded_ranges: RecordedRanges,
     pub(super) datagrams: Datagrams,
+    /// The own devices of the end that sends it, and of the end that receives it.
+    pub(super) sends_by: OwnDevice,
+    pub(super) receives_by: OwnDevice,
+    pub(super) hop_names: HopNames,
 }
 
 /// A segment in a queueing discipline, as far as it has not left it in parts.

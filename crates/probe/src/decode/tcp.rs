@@ -1,9 +1,10 @@
 //! TCP and Unix sockets: hits to records. Each hit belongs to one side of its flow; a packet belongs to all three.
 
-use sockscope_record::{Kind, Record, SegmentHeader, marks, tcp_flags};
+use sockscope_record::{DevicePlace, Kind, Record, SegmentHeader, marks, tcp_flags};
 
 use super::flow_state::{ConnectionState, FlowState};
-use super::hit::{Hit, connection_id};
+use super::hit::{Hit, connection_id, point_of_raw};
+use super::hops;
 use super::path;
 use super::positions::Positions;
 use crate::layout::{Raw, RawTcpPacket, constants as raw};
@@ -23,12 +24,17 @@ pub(super) fn decode(hit: &mut Hit<'_>, state: &mut ConnectionState, raw: Raw<'_
         return;
     }
     let is_unix = state.info.protocol.is_unix();
+    let namespaces = state.namespaces;
     let [first, second] = &mut state.flows;
     let (flow, reverse) = if direction == 0 { (first, second) } else { (second, first) };
     let FlowState { positions, sender, receiver, .. } = flow;
     match raw {
         Raw::Write(raw) => sender.write(hit, positions, raw),
-        Raw::TcpPacket(raw) => packet(hit, flow, reverse, raw),
+        Raw::TcpPacket(raw) => packet(hit, flow, reverse, raw, namespaces),
+        Raw::Hop(raw) => match hops::packet_of_end(raw, namespaces) {
+            Some(raw) => packet(hit, flow, reverse, &raw, namespaces),
+            None => hops::passed(hit, &mut flow.positions, raw),
+        },
         Raw::TcpReady(raw) => receiver.ready(hit, positions, raw),
         Raw::TcpCopy(raw) => receiver.copy(hit, positions, raw),
         Raw::Retransmit(raw) => sender.retransmitted(hit, positions, raw),
@@ -53,7 +59,13 @@ pub(super) fn decode(hit: &mut Hit<'_>, state: &mut ConnectionState, raw: Raw<'_
 }
 
 /// A packet at points 3 to 6, which at points 3 and 4 also shows that TCP took it (point 2).
-fn packet(hit: &mut Hit<'_>, flow: &mut FlowState, reverse: &mut FlowState, packet: &RawTcpPacket) {
+fn packet(
+    hit: &mut Hit<'_>,
+    flow: &mut FlowState,
+    reverse: &mut FlowState,
+    packet: &RawTcpPacket,
+    namespaces: [u32; 2],
+) {
     if packet.len > PACKET_MAX {
         return;
     }
@@ -74,6 +86,16 @@ fn packet(hit: &mut Hit<'_>, flow: &mut FlowState, reverse: &mut FlowState, pack
     let has_ack = packet.tcp_flags & tcp_flags::ACK != 0;
     let acknowledged =
         has_ack.then(|| position(&mut reverse.positions, packet.ack, is_own)).flatten();
+    let is_setup = packet.tcp_flags & (tcp_flags::SYN | tcp_flags::RST) != 0;
+    let (own, namespace) = match (packet.is_outgoing(), hit.head.direction()) {
+        (true, sender) => (&mut flow.path.sends_by, namespaces[sender]),
+        (false, sender) => (&mut flow.path.receives_by, namespaces[1 - sender]),
+    };
+    if !is_setup && !own.is_passed(packet.device, end, acknowledged.unwrap_or(0)) {
+        let device = DevicePlace { namespace, index: packet.device };
+        hops::record(hit, point_of_raw(packet.kind), (start, packet.len), device);
+        return;
+    }
     let shift = if is_syn { 0 } else { flow.path.window_shift };
     let passed = Record {
         tcp_flags: packet.tcp_flags,

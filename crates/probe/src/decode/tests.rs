@@ -3,10 +3,10 @@
 //! A hit is `TIME [<]WHAT [SEQ][+LEN] [WORD…]`; hits are separated by `|` or line ends. `<` is the
 //! server's flow. The client's first byte has sequence number 1000, the server's 5000. `WHAT` is
 //! `write`, `queued`, `transmit`, `input`, `receive`, `ready`, `copy`, `retransmit`, `drop`,
-//! `congestion`, `anchor`, `write-return` or `read-return`. A `WORD` is `fin`, `syn`, `rst`, `room`,
+//! `congestion`, `anchor`, `write-return` or `read-return`, or `hop-` and one of the four for a device between the ends. A `WORD` is `fin`, `syn`, `rst`, `room`,
 //! `waited`, `again` (a retransmission), `forwarded`, `loopback`, `udp`, or `ack=N`, `thread=N`, `taken=NS` (since TCP
 //! took it), `delay=NS` (the reader's run delay so far), `left=N` (datagrams in the queue after a read),
-//! `code=N` (a hold reason, class or errno), `mss=N`, `dups=N`, `buffer=N` (of the datagram). `adrift` means that
+//! `code=N` (a hold reason, class or errno), `mss=N`, `dups=N`, `buffer=N` (of the datagram), `device=N`, `netns=N`. `adrift` means that
 //! earlier records were missed, `odd` that an odd number of anchors was written; an anchor's are `SEQ` for
 //! `snd_una`, `ack=N` for `rcv_nxt`, `copied=N`, and the socket's counters `acked=N` and `received=N`.
 //!
@@ -15,6 +15,7 @@
 //! `w` waited for. Events appear by name; those of the sender's state are left out.
 
 mod anchors;
+mod hops;
 mod left_out;
 mod missed;
 mod random;
@@ -30,9 +31,9 @@ use sockscope_record::{Kind, Record, marks, tcp_flags};
 
 use super::Decoder;
 use crate::layout::{
-    RawAnchor, RawCallReturn, RawCongestion, RawEvent, RawRecord, RawRetransmit, RawTcpCopy,
-    RawTcpDrop, RawTcpPacket, RawTcpReady, RawUdpCopy, RawUdpDrop, RawUdpPacket, RawUdpReady,
-    RawWrite, constants as raw,
+    RawAnchor, RawCallReturn, RawCongestion, RawEvent, RawHop, RawRecord, RawRetransmit,
+    RawTcpCopy, RawTcpDrop, RawTcpPacket, RawTcpReady, RawUdpCopy, RawUdpDrop, RawUdpPacket,
+    RawUdpReady, RawWrite, constants as raw,
 };
 
 const CLIENT_FIRST: u32 = 1000;
@@ -156,6 +157,10 @@ pub(super) struct Fields {
     pub(super) copied_seq: u32,
     pub(super) bytes_acked: u64,
     pub(super) bytes_received: u64,
+    pub(super) device: u32,
+    pub(super) netns: u32,
+    /// Of a hop, the kind that it would have at an end.
+    pub(super) at: u8,
 }
 
 impl Fields {
@@ -194,6 +199,7 @@ impl Fields {
                     since_taken_ns: self.since_taken_ns,
                     snd_cwnd: self.snd_cwnd,
                     snd_wnd: self.snd_wnd,
+                    device: self.device,
                     ..RawTcpPacket::default()
                 },
             },
@@ -244,6 +250,11 @@ impl Fields {
                     ..RawAnchor::default()
                 },
             },
+            raw::RAW_HOP => {
+                let Self { device, netns, at, .. } = self;
+                let hop = RawHop { seq, len, ack, window, tcp_flags, ..RawHop::default() };
+                RawRecord { hop: RawHop { device, netns, at, ..hop } }
+            }
             other => panic!("TCP has no hit of kind {other}"),
         }
     }
@@ -287,6 +298,7 @@ fn parse(hit: &str) -> Fields {
     let at_ns = words.next().unwrap().parse().unwrap();
     let what = words.next().unwrap();
     let (what, direction) = what.strip_prefix('<').map_or((what, 0), |what| (what, 1));
+    let (what, is_hop) = what.strip_prefix("hop-").map_or((what, false), |what| (what, true));
     let kind = match what {
         "write" => raw::RAW_WRITE,
         "queued" => raw::RAW_QUEUED,
@@ -305,7 +317,8 @@ fn parse(hit: &str) -> Fields {
     };
     let own = [raw::RAW_QUEUED, raw::RAW_TRANSMIT].contains(&kind);
     let flow = CONNECTION * 2 + direction;
-    let hit = Fields { at_ns, kind, flow, snd_cwnd: u32::from(own) * 10, ..Fields::default() };
+    let (kind, at) = if is_hop { (raw::RAW_HOP, kind) } else { (kind, 0) };
+    let hit = Fields { at_ns, kind, flow, at, snd_cwnd: u32::from(own) * 10, ..Fields::default() };
     words.fold(hit, word)
 }
 
@@ -327,6 +340,8 @@ fn word(hit: Fields, word: &str) -> Fields {
         Some(("taken", n)) => Fields { since_taken_ns: number(n), ..hit },
         Some(("code", n)) => Fields { code: number(n) as u8, ..hit },
         Some(("mss", n)) => Fields { mss: number(n), ..hit },
+        Some(("device", n)) => Fields { device: number(n), ..hit },
+        Some(("netns", n)) => Fields { netns: number(n), ..hit },
         Some(("dups", n)) => Fields { dsack_dups: number(n), ..hit },
         Some((name, _)) => panic!("what is {name}?"),
         None => match word {

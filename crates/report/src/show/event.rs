@@ -2,10 +2,10 @@
 
 use std::fmt::{Result, Write};
 
-use sockscope_analysis::DropReasons;
+use sockscope_analysis::{DropReasons, device_name};
 use sockscope_record::{
-    BufferSize, Hold, InterfacePart, Kind, Record, SocketBuffers, SocketOption, WindowScale,
-    counted, marks, tcp_flags,
+    BufferSize, DevicePlace, Hold, InterfacePart, Kind, Point, Record, SocketBuffers, SocketOption,
+    WindowScale, counted, marks, tcp_flags,
 };
 
 use super::names::{congestion_state_name, errno_name, option_name, tcp_state_name};
@@ -39,6 +39,8 @@ pub(super) fn write_details(event: &Record, reasons: &DropReasons, text: &mut St
         Kind::Accept => write_accept(event, text)?,
         Kind::WindowScale => write_window_scale(event, text)?,
         Kind::LeftOut => text.push_str("nothing later of this connection is recorded "),
+        Kind::Hop => write_hop(event, text)?,
+        Kind::HopDevice => write_hop_device(event, text)?,
     }
     write_marks(event.marks, text)
 }
@@ -110,19 +112,43 @@ fn write_blocks_again(event: &Record, text: &mut String) -> Result {
 }
 
 fn write_interface(event: &Record, text: &mut String) -> Result {
-    let name = |octets: [u8; 16]| {
-        let end = octets.iter().position(|octet| *octet == 0).unwrap_or(octets.len());
-        octets[..end].escape_ascii().to_string()
-    };
     match event.interface() {
-        Some(InterfacePart::Device(device)) => write!(text, "leaves by {} ", name(device)),
+        Some(InterfacePart::Device(device)) => write!(text, "leaves by {} ", device_name(device)),
         Some(InterfacePart::Discipline(discipline)) => {
-            write!(text, "its queueing discipline is {} ", name(discipline))
+            write!(text, "its queueing discipline is {} ", device_name(discipline))
         }
         Some(InterfacePart::Place { index, namespace }) => {
             write!(text, "interface {index} of network namespace {namespace} ")
         }
         None => Ok(()),
+    }
+}
+
+fn write_hop(event: &Record, text: &mut String) -> Result {
+    let Some(hop) = event.hop() else { return Ok(()) };
+    let what = match hop.point {
+        Some(Point::InterfaceEnqueue) => "enters the queue of",
+        Some(Point::InterfaceDequeue) => "leaves by",
+        Some(Point::InputEnqueue) => "arrives by",
+        Some(Point::InputDequeue) => "is taken from",
+        _ => "passes",
+    };
+    write!(text, "{what} ")?;
+    write_device(hop.device, text)
+}
+
+fn write_hop_device(event: &Record, text: &mut String) -> Result {
+    let Some((device, octets)) = event.hop_device() else { return Ok(()) };
+    write_device(device, text)?;
+    write!(text, "is {} ", device_name(octets))
+}
+
+fn write_device(device: DevicePlace, text: &mut String) -> Result {
+    match device {
+        DevicePlace { index, namespace: 0 } => write!(text, "device {index} "),
+        DevicePlace { index, namespace } => {
+            write!(text, "device {index} of network namespace {namespace} ")
+        }
     }
 }
 

@@ -117,6 +117,7 @@ fn has_range(kind: Kind) -> bool {
             | Kind::Accept
             | Kind::WindowScale
             | Kind::LeftOut
+            | Kind::HopDevice
             | Kind::TcpState
             | Kind::SendWindow
             | Kind::SocketBuffers

@@ -44,9 +44,12 @@ pub fn records() -> Vec<Record> {
         })
     });
     // The kinds of the first release: later ones are not in the samples that are kept.
-    use Kind::{Accept, BlocksAgain, Conversion, Interface, LeftOut, SynOptions, Transaction};
-    let later = [Transaction, BlocksAgain, SynOptions, Conversion, Interface, Accept, LeftOut];
-    let later = later.into_iter().chain([Kind::WindowScale]).collect::<Vec<_>>();
+    use Kind::{
+        Accept, BlocksAgain, Conversion, Hop, HopDevice, Interface, LeftOut, SynOptions,
+        Transaction, WindowScale,
+    };
+    let models = [Transaction, BlocksAgain, SynOptions, Conversion];
+    let later = [&models[..], &[Interface, Accept, WindowScale, LeftOut, Hop, HopDevice]].concat();
     let kinds = Kind::ALL.iter().filter(move |kind| !later.contains(kind));
     let events = kinds.skip(Point::ALL.len()).zip(1..).map(|(kind, number)| Record {
         at_ns: 50_000_000 + number,
