@@ -11,8 +11,8 @@ use crate::ranges::Range;
 use crate::record_loss_times::Losses;
 use crate::{
     ConnectionAnalysis, ConnectionStore, ConnectionView, DropReasons, FlowAnalysis, FlowStore,
-    FlowView, LedgerSpan, acks, buffers, exchanges, findings, interface, kernel_socket, ledger,
-    outcome, requests, stages, traffic, transactions,
+    FlowView, LedgerSpan, acks, buffers, exchanges, findings, hops, interface, kernel_socket,
+    ledger, outcome, requests, stages, traffic, transactions,
 };
 
 /// One direction of a connection: what its analysis is made of.
@@ -139,6 +139,7 @@ fn analyze_flow(
         reads_are_guessed: reads.are_guessed,
         read_copy_bytes_max: reads.copied_max,
         interface: interface::interface(flow),
+        hops: hops::hops(flow, &curves, &timeline, !losses.intervals.is_empty()),
     };
     let unknown_ns = curves.curves.each_ref().map(|curve| curve.unknown_ns().collect());
     let read = std::mem::take(&mut curves.curves[Point::ReceiveDequeue.index()]);

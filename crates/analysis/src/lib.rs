@@ -20,6 +20,7 @@ mod exchanges;
 mod findings;
 mod flow_curves;
 mod flow_detail;
+mod hops;
 mod interface;
 mod kernel_socket;
 mod ledger;
@@ -94,7 +95,7 @@ pub use window::Window;
 
 pub use result::{
     AckDelayCause, AckSummary, Analysis, AtLeast, BufferGrant, BurstSummary, ConnectionAnalysis,
-    Distribution, DropCount, DropReasons, Evidence, ExchangeSummary, Finding, FindingId,
-    FlowAnalysis, Interface, Ledger, LedgerPart, LengthSummary, PointSummary, StageAnalysis,
-    TraceFacts, TransactionSummary, Unopened,
+    Device, Distribution, DropCount, DropReasons, Evidence, ExchangeSummary, Finding, FindingId,
+    FlowAnalysis, HopAnalysis, Interface, Ledger, LedgerPart, LengthSummary, PointSummary,
+    StageAnalysis, TraceFacts, TransactionSummary, Unopened,
 };

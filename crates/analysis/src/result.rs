@@ -181,6 +181,8 @@ pub struct FlowAnalysis {
     pub read_copy_bytes_max: Option<u64>,
     /// The interface by which it left its sender's host; `None` where that was not recorded.
     pub interface: Option<Interface>,
+    /// Devices between its two ends on this host by which its packets left, in path order.
+    pub hops: Vec<HopAnalysis>,
 }
 
 /// An interface, as the kernel names it. Names have no control characters.
@@ -194,6 +196,58 @@ pub struct Interface {
     pub index: u32,
     /// Inode number of that namespace.
     pub namespace: u64,
+}
+
+/// A device, by its numbers and its name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Device {
+    /// Its name; `None` where that was not recorded. It has no control characters.
+    pub name: Option<String>,
+    /// Its number in its network namespace.
+    pub index: u32,
+    /// Inode number of that namespace; 0 if unknown.
+    pub namespace: u32,
+}
+
+impl Device {
+    /// Its name, else its number.
+    pub fn shown(&self) -> String {
+        self.name.clone().unwrap_or_else(|| format!("device {}", self.index))
+    }
+
+    /// The same with its namespace: `r1 of network namespace 4026532246`.
+    pub fn placed(&self) -> String {
+        match self.namespace {
+            0 => self.shown(),
+            namespace => format!("{} of network namespace {namespace}", self.shown()),
+        }
+    }
+}
+
+/// One device between the two ends by which bytes of a flow left.
+#[derive(Debug, Clone, PartialEq)]
+pub struct HopAnalysis {
+    /// Which.
+    pub device: Device,
+    /// The device of the same namespace by which they arrived there; `None` where that was not recorded.
+    pub arrived_by: Option<Device>,
+    /// Distinct bytes that left by it.
+    pub bytes: u64,
+    /// From their arrival until its queue, or without one the device itself, takes them; by run of bytes. `None` where
+    /// no arrival was recorded.
+    pub transit_ns: Option<Distribution>,
+    /// From entering its queue to leaving; `None` of a device without a queue.
+    pub queue_ns: Option<Distribution>,
+    /// Bytes in its queue, as far as they were seen to leave; `None` of a device without a queue.
+    pub queue_bytes: Option<LengthSummary>,
+    /// Bytes that left its queue without having entered, and bytes that entered and were seen further on without having
+    /// left; `None` where records were missed.
+    pub residue_bytes: Option<u64>,
+    /// Nanoseconds of the flow's ledger in which the oldest unread byte was in transit here, a part of
+    /// [`LedgerPart::Wire`].
+    pub ledger_transit_ns: u64,
+    /// The same of its queue.
+    pub ledger_queue_ns: u64,
 }
 
 /// Figures of one flow that are lower bounds, as missed records may have had more of it. Distributions are of

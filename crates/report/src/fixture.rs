@@ -2,9 +2,9 @@
 
 use sockscope_analysis::{
     AckDelayCause, AckSummary, Analysis, AtLeast, BufferGrant, BurstSummary, ConnectionAnalysis,
-    Conversation, Distribution, DropReasons, Evidence, ExchangeSummary, Finding, FindingId,
-    FlowAnalysis, Ledger, LedgerPart, LengthSummary, Nesting, PointSummary, Request, RequestEnd,
-    Requests, StageAnalysis, TraceFacts, nest_requests,
+    Conversation, Device, Distribution, DropReasons, Evidence, ExchangeSummary, Finding, FindingId,
+    FlowAnalysis, HopAnalysis, Ledger, LedgerPart, LengthSummary, Nesting, PointSummary, Request,
+    RequestEnd, Requests, StageAnalysis, TraceFacts, nest_requests,
 };
 use sockscope_record::{
     Connection, ConnectionId, FlowId, LossCounts, Point, PointCost, Process, Protocol, Side, Stage,
@@ -377,6 +377,7 @@ fn blank_flow(id: FlowId) -> FlowAnalysis {
         reads_are_guessed: false,
         read_copy_bytes_max: None,
         interface: None,
+        hops: Vec::new(),
     }
 }
 
@@ -471,5 +472,25 @@ fn grant(side: Side, is_send: bool, asked_bytes: Option<u64>, granted_bytes: u64
         asked_bytes,
         is_set_by_program,
         granted_bytes: Some(granted_bytes),
+    }
+}
+
+/// A router's device with a queue, whose packets arrived by one without a known name.
+pub(crate) fn hop() -> HopAnalysis {
+    let device = |name: Option<&str>, index| Device {
+        name: name.map(str::to_owned),
+        index,
+        namespace: 4_026_532_246,
+    };
+    HopAnalysis {
+        device: device(Some("r1"), 3),
+        arrived_by: Some(device(None, 2)),
+        bytes: 300_000,
+        transit_ns: Some(spread(20_000)),
+        queue_ns: Some(spread(100_000_000)),
+        queue_bytes: Some(LengthSummary { mean: 80_000.5, max: 156_192 }),
+        residue_bytes: Some(0),
+        ledger_transit_ns: 0,
+        ledger_queue_ns: 469_000_000,
     }
 }

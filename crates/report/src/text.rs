@@ -8,6 +8,7 @@ mod closing;
 mod connection;
 mod findings;
 mod header;
+mod hops;
 pub(crate) mod lines;
 pub(crate) mod page;
 mod path;

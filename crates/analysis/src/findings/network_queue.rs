@@ -15,8 +15,9 @@ use super::facts::FlowFacts;
 use super::intervals::{Interval, Intervals};
 use super::phrasing;
 use super::tally::Tally;
+use crate::hops;
 use crate::ranges::{self, Range};
-use crate::{Finding, FindingId, FlowStore, Passage, Residence, queue_delays};
+use crate::{Device, Finding, FindingId, FlowStore, Passage, Residence, queue_delays};
 
 /// CoDel's target and interval (RFC 8289 §4.2, §4.3): a queue whose delay stays above the first for the
 /// second is a standing one.
@@ -74,18 +75,49 @@ pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
         });
     }
     let (sender, receiver) = (facts.who(facts.sender()), facts.receiver().name());
+    let hop = hop_with_queue(facts.view.flow(), &standing);
+    let place = match &hop {
+        Some(device) => format!("in the queue of {}", device.placed()),
+        None => "between the two hosts".to_owned(),
+    };
     let summary = format!(
-        "Packets of the {sender} waited {} between the two hosts, above the {} that the path takes ({}).",
+        "Packets of the {sender} waited {} {place}, above the {} that the path takes ({}).",
         phrasing::spread(delayed),
         phrasing::time(base_ns),
         facts.share_of_busy(cost_ns.min(facts.busy_ns)),
     );
+    let slowest = match &hop {
+        Some(device) => format!(
+            "At {}: raise or remove the rate limit, or give the queue a short limit or fq_codel (tc -s qdisc show dev {}).",
+            device.placed(),
+            device.shown(),
+        ),
+        None => format!(
+            "Between the {sender}'s host and the {receiver}'s: find the slowest link, and give its queue a short limit \
+             or fq_codel (tc -s qdisc show on each router)."
+        ),
+    };
     let fix = format!(
-        "Between the {sender}'s host and the {receiver}'s: find the slowest link, and give its queue a short limit or \
-         fq_codel (tc -s qdisc show on each router). On the sender's host \
-         net.ipv4.tcp_congestion_control=bbr fills queues less."
+        "{slowest} On the sender's host net.ipv4.tcp_congestion_control=bbr fills queues less."
     );
     Some(tally.into_finding(FindingId::NetworkQueue, facts, facts.sender(), summary, fix))
+}
+
+/// The device between the two ends in whose queue the packets waited for most of that time, where it was recorded.
+fn hop_with_queue(flow: &FlowStore, standing: &[&[Transit]]) -> Option<Device> {
+    let queued = || standing.iter().copied().flatten();
+    let total_ns: u128 = queued().map(|one| u128::from(one.queued_ns)).sum();
+    let time_in = |queue: &[Residence]| -> u128 {
+        let times = queued().filter_map(|one| {
+            let after = queue.partition_point(|stay| stay.offset + stay.len <= one.offset);
+            let stay = queue.get(after).filter(|stay| stay.offset <= one.offset)?;
+            Some(u128::from(stay.delay_ns().min(one.queued_ns)))
+        });
+        times.sum()
+    };
+    let paths = hops::paths(flow).into_iter();
+    let most = paths.map(|hop| (time_in(&hop.queue), hop)).max_by_key(|(time, _)| *time);
+    most.filter(|(time, _)| time * 2 > total_ns).map(|(_, hop)| hop.device)
 }
 
 /// Whether some packets took longer than others: if not, as on loopback, the rule ends here.
@@ -174,6 +206,27 @@ mod tests {
     fn packets_that_wait_for_each_other_stand_in_a_queue() {
         assert_snapshot!(found(&through(100, 2_000), WIRE), @"network-queue @client 97x 198 ms: Packets of the client waited 6.00 ms to 198 ms, median 102 ms between the two hosts, above the 10.0 ms that the path takes (49 % of 400 ms with bytes under way).");
         assert_snapshot!(evidence(&through(100, 2_000), WIRE).lines().next().unwrap(), @"bytes from 3000 on arrive 16.0 ms after they left");
+    }
+
+    /// The same with a router: a packet enters its queue at once, and leaves it as it arrives.
+    fn through_router(leaves: impl Fn(u64) -> u64) -> String {
+        let queued = (0..100).map(|i| {
+            let (start, end, left) = (i * 1000, (i + 1) * 1000, leaves(i));
+            format!(
+                "{}us hop code=3 extra=3 detail=9 {start}..{end} | {left}us hop code=4 extra=3 detail=9 {start}..{end}",
+                100 + i
+            )
+        });
+        let path = through(100, 2_000);
+        std::iter::once(path).chain(queued).collect::<Vec<_>>().join(" | ")
+    }
+
+    #[test]
+    fn the_hop_that_holds_the_queue_is_named() {
+        let text = through_router(|i| 9_990 + i * 2_000);
+        assert_snapshot!(found(&text, WIRE), @"network-queue @client 97x 198 ms: Packets of the client waited 6.00 ms to 198 ms, median 102 ms in the queue of device 3 of network namespace 9, above the 10.0 ms that the path takes (49 % of 400 ms with bytes under way).");
+        let elsewhere = found(&through_router(|i| 200 + i), WIRE);
+        assert!(elsewhere.contains("between the two hosts"), "{elsewhere}");
     }
 
     #[test]

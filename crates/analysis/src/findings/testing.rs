@@ -302,5 +302,6 @@ fn analysis(store: &ConnectionStore, direction: Direction) -> FlowAnalysis {
         reads_are_guessed: false,
         read_copy_bytes_max: None,
         interface: None,
+        hops: Vec::new(),
     }
 }

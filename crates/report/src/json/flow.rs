@@ -2,8 +2,8 @@
 
 use serde::{Serialize, Serializer};
 use sockscope_analysis::{
-    AckDelayCause, AckSummary, BurstSummary, Distribution, DropCount, FlowAnalysis, Interface,
-    Ledger, LedgerPart, StageAnalysis,
+    AckDelayCause, AckSummary, BurstSummary, Device, Distribution, DropCount, FlowAnalysis,
+    HopAnalysis, Interface, Ledger, LedgerPart, LengthSummary, StageAnalysis,
 };
 use sockscope_render::number::rounded;
 
@@ -42,6 +42,8 @@ pub(super) struct FlowView<'a> {
     read_copy_bytes_max: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     interface: Option<InterfaceView<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    hops: Vec<HopView<'a>>,
 }
 
 /// The interface by which a flow leaves.
@@ -98,6 +100,56 @@ impl<'a> FlowView<'a> {
             reads_are_guessed: flow.reads_are_guessed,
             read_copy_bytes_max: flow.read_copy_bytes_max,
             interface: flow.interface.as_ref().map(InterfaceView::new),
+            hops: flow.hops.iter().map(HopView::new).collect(),
+        }
+    }
+}
+
+/// A device between the two ends of a flow.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct HopView<'a> {
+    device: DeviceView<'a>,
+    arrived_by: Option<DeviceView<'a>>,
+    bytes: u64,
+    transit_ns: Option<TimesView>,
+    queue_ns: Option<TimesView>,
+    queue_bytes: Option<LengthView>,
+    residue_bytes: Option<u64>,
+    ledger_transit_ns: u64,
+    ledger_queue_ns: u64,
+}
+
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct DeviceView<'a> {
+    name: Option<&'a str>,
+    index: u32,
+    network_namespace: Option<u32>,
+}
+
+impl<'a> HopView<'a> {
+    fn new(hop: &'a HopAnalysis) -> Self {
+        Self {
+            device: DeviceView::new(&hop.device),
+            arrived_by: hop.arrived_by.as_ref().map(DeviceView::new),
+            bytes: hop.bytes,
+            transit_ns: hop.transit_ns.as_ref().map(TimesView::new),
+            queue_ns: hop.queue_ns.as_ref().map(TimesView::new),
+            queue_bytes: hop.queue_bytes.map(|it| LengthView::new(it, false)),
+            residue_bytes: hop.residue_bytes,
+            ledger_transit_ns: hop.ledger_transit_ns,
+            ledger_queue_ns: hop.ledger_queue_ns,
+        }
+    }
+}
+
+impl<'a> DeviceView<'a> {
+    fn new(device: &'a Device) -> Self {
+        Self {
+            name: device.name.as_deref(),
+            index: device.index,
+            network_namespace: Some(device.namespace).filter(|namespace| *namespace > 0),
         }
     }
 }
@@ -148,6 +200,12 @@ struct LengthView {
     max_is_lower_bound: bool,
 }
 
+impl LengthView {
+    fn new(length: LengthSummary, max_is_lower_bound: bool) -> Self {
+        Self { mean: number(length.mean), max: length.max, max_is_lower_bound }
+    }
+}
+
 impl StageView {
     fn new(stage: &StageAnalysis) -> Self {
         let length = stage.length_bytes;
@@ -155,11 +213,7 @@ impl StageView {
             delay_ns: stage.delay_ns.as_ref().map(TimesView::new),
             delay_at_most_ns: stage.delay_at_most_ns.as_ref().map(TimesView::new),
             byte_delay_ns: stage.byte_delay_ns.and_then(rounded),
-            length_bytes: length.map(|it| LengthView {
-                mean: number(it.mean),
-                max: it.max,
-                max_is_lower_bound: stage.unknown_intervals > 0,
-            }),
+            length_bytes: length.map(|it| LengthView::new(it, stage.unknown_intervals > 0)),
             residue_bytes: stage.residue_bytes,
             resident_bytes: stage.resident_bytes,
             unknown_intervals: stage.unknown_intervals,

@@ -8,7 +8,7 @@ use sockscope_analysis::Analysis;
 use super::*;
 use crate::Options;
 use crate::fixture::{
-    absurd, empty, hostile, many, nested_calls, slow_calls, stall, unknown_everything, written,
+    absurd, empty, hop, hostile, many, nested_calls, slow_calls, stall, unknown_everything, written,
 };
 
 fn json(analysis: &Analysis) -> Value {
@@ -132,6 +132,13 @@ fn a_flow_has_the_keys_of_its_schema() {
         index: 7,
         namespace: 4_026_532_345,
     });
+    analysis.connections[0].flows[0].hops = vec![hop()];
+    let hop = &json(&analysis)["connections"][0]["flows"][0]["hops"][0];
+    has_keys(
+        hop,
+        "device arrived_by bytes transit_ns queue_ns queue_bytes residue_bytes ledger_transit_ns ledger_queue_ns",
+    );
+    assert_eq!((&hop["device"]["name"], &hop["arrived_by"]["name"]), (&"r1".into(), &Value::Null));
     let interface = &json(&analysis)["connections"][0]["flows"][0]["interface"];
     has_keys(interface, "device queueing_discipline index network_namespace");
     assert_eq!((&interface["device"], &interface["index"]), (&"eth0".into(), &7.into()));

@@ -8,7 +8,7 @@ use sockscope_render::number::{bit_rate, bound, count, rate, size};
 use sockscope_render::style::Tone;
 
 use super::page::{INDENT, Page};
-use super::{bar, calls, findings, path};
+use super::{bar, calls, findings, hops, path};
 use crate::Report;
 use crate::times::Times;
 
@@ -268,6 +268,7 @@ fn write_flow(
     page.blank()?;
     bar::write_ledger(&flow.ledger, is_udp, page)?;
     write_delay(flow, is_udp, page)?;
+    hops::write(flow, page)?;
     calls::write_flow(flow, analysis.connection.protocol == Protocol::Tcp, page)
 }
 

@@ -8,7 +8,7 @@ use sockscope_record::{Connection, ConnectionId, Direction, Kind, Protocol, Reco
 
 use super::*;
 use crate::fixture::{
-    absurd, empty, fixed, hostile, many, origin, stall, unknown_everything, written,
+    absurd, empty, fixed, hop, hostile, many, origin, stall, unknown_everything, written,
 };
 use crate::text::page::columns;
 use crate::{Charset, Options, Origin, palette};
@@ -72,6 +72,21 @@ fn a_figure_that_a_loss_touches_is_a_lower_bound() {
     let options = Options { charset: Charset::Ascii, ..Options::default() };
     let ascii = flow_part(written(&Text, &analysis, &options));
     assert!(ascii.is_ascii() && ascii.contains("    400B+"), "{ascii}");
+}
+
+#[test]
+fn a_hop_is_a_line_with_its_part_of_the_wire() {
+    let mut analysis = stall();
+    analysis.connections[0].flows[0].hops = vec![hop()];
+    let text = text(&analysis);
+    let lines = text.lines().skip_while(|line| !line.starts_with("hop"));
+    let lines: Vec<_> = lines.take_while(|line| !line.starts_with("writes")).collect();
+    insta::assert_snapshot!(lines.join("\n"), @r"
+    hop      r1 of network namespace 4026532246, in by device 2: 293 KiB; in transit
+             p50 20.0 µs, p99 25.0 µs; in its queue p50 100 ms, p99 125 ms, 78.1 KiB
+             on average, 153 KiB at most; residue 0 B; 469 ms of the ledger's wire
+             is this queue
+    ");
 }
 
 #[test]
