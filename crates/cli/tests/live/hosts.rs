@@ -28,6 +28,16 @@ impl Hosts {
         Self::up_as(format!("{PREFIX}{}", std::process::id()), options)
     }
 
+    /// The two with a router, a bridge or a tunnel between them; `path` as `scripts/netns-path` takes it.
+    pub fn up_by_path(path: &[&str]) -> Self {
+        remove_stale();
+        let hosts = Self { name: format!("{PREFIX}{}", std::process::id()) };
+        let up = script("netns-path", "up", &hosts.name).args(path).status();
+        let status = up.expect("the script is there");
+        assert!(status.success(), "netns-path up: {status}");
+        hosts
+    }
+
     /// Another pair, with the same addresses.
     pub fn up_beside(&self) -> Self {
         Self::up_as(format!("{}-2", self.name), &[])
@@ -35,7 +45,7 @@ impl Hosts {
 
     fn up_as(name: String, options: &[&str]) -> Self {
         let hosts = Self { name };
-        let up = netns_pair("up", &hosts.name).args(options).status();
+        let up = script("netns-pair", "up", &hosts.name).args(options).status();
         let status = up.expect("the script is there");
         assert!(status.success(), "netns-pair up: {status}");
         hosts
@@ -70,7 +80,7 @@ impl Hosts {
 
 impl Drop for Hosts {
     fn drop(&mut self) {
-        let _ = netns_pair("down", &self.name).status();
+        let _ = script("netns-path", "down", &self.name).status();
     }
 }
 
@@ -84,13 +94,14 @@ fn remove_stale() {
         };
         let pid = pair.split('-').next().unwrap_or(pair);
         if !std::path::Path::new("/proc").join(pid).exists() {
-            let _ = netns_pair("down", &format!("{PREFIX}{pair}")).status();
+            let _ = script("netns-path", "down", &format!("{PREFIX}{pair}")).status();
         }
     }
 }
 
-fn netns_pair(task: &str, name: &str) -> Command {
-    let mut command = Command::new(checkout().join("scripts/netns-pair"));
+/// `netns-path down` removes what either of the two scripts made.
+fn script(file: &str, task: &str, name: &str) -> Command {
+    let mut command = Command::new(checkout().join("scripts").join(file));
     command.args([task, name]);
     command
 }

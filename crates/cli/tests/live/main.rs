@@ -28,6 +28,7 @@ mod datagrams;
 mod endings;
 mod faces;
 mod fast_open;
+mod hops;
 mod identity;
 mod inherited;
 mod keeps_up;

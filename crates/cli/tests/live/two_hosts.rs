@@ -8,7 +8,8 @@ use crate::hosts::{B_V4, B_V6, Hosts};
 use crate::report::{bytes, count, flow, longest_wait_but_for_cpu};
 use crate::turn;
 
-const PORT: u16 = 7000;
+/// The server's port.
+pub const PORT: u16 = 7000;
 
 #[test]
 fn root_calls_between_two_hosts_are_whole() {
@@ -104,7 +105,12 @@ fn assert_no_interface_limit(recording: &Recording) {
 
 /// Records the workload's client on host `a` while its server runs on host `b`; returns what was
 /// recorded and the server's facts.
-fn between(hosts: &Hosts, program: &str, address: &str, arguments: &[&str]) -> (Recording, Value) {
+pub fn between(
+    hosts: &Hosts,
+    program: &str,
+    address: &str,
+    arguments: &[&str],
+) -> (Recording, Value) {
     let port = PORT.to_string();
     let ends = |role| {
         let place = ["--host", address, "--port", &port, "--role", role];
