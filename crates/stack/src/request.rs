@@ -36,8 +36,8 @@ impl Stack {
         meter: &mut Meter,
     ) -> Result<(), SocketError> {
         match self.sockets[socket].protocol {
-            _ => self.tcp_usrreq(socket, request, meter),
             Protocol::Udp => self.udp_usrreq(socket, request, meter),
+            _ => self.tcp_usrreq(socket, request, meter),
         }
     }
 
@@ -51,8 +51,8 @@ impl Stack {
         meter: &mut Meter,
     ) -> Result<(), SocketError> {
         match self.sockets[socket].protocol {
-            _ => self.tcp_pru_send(socket, data, is_urgent, meter),
             Protocol::Udp => self.udp_pru_send(socket, data, to, meter),
+            _ => self.tcp_pru_send(socket, data, is_urgent, meter),
         }
     }
 
@@ -63,8 +63,8 @@ impl Stack {
         meter: &mut Meter,
     ) -> Result<(), SocketError> {
         match self.sockets[socket].protocol {
-            _ => self.tcp_pru_rcvd(socket, meter),
             Protocol::Udp => self.udp_pru_rcvd(meter),
+            _ => self.tcp_pru_rcvd(socket, meter),
         }
     }
 }

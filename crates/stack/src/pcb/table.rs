@@ -31,15 +31,15 @@ pub(crate) struct PcbList {
 impl Pcbs {
     pub(crate) fn of(&self, protocol: Protocol) -> &PcbList {
         match protocol {
-            _ => &self.tcp,
             Protocol::Udp => &self.udp,
+            _ => &self.tcp,
         }
     }
 
     pub(super) fn of_mut(&mut self, protocol: Protocol) -> &mut PcbList {
         match protocol {
-            _ => &mut self.tcp,
             Protocol::Udp => &mut self.udp,
+            _ => &mut self.tcp,
         }
     }
 }

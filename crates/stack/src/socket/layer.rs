@@ -52,8 +52,8 @@ impl Stack {
             return;
         }
         let (send, receive) = match socket.protocol {
-            _ => rules.tcp_bytes,
             Protocol::Udp => rules.udp_bytes,
+            _ => rules.tcp_bytes,
         };
         socket.snd.reserve(send, &rules.buffers);
         socket.rcv.reserve(receive, &rules.buffers);

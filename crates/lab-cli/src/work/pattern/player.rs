@@ -41,7 +41,6 @@ impl Player<'_> {
                 let accepted = (0..self.connections).map(|_| Ok(socket.accept()?.0));
                 self.play(&accepted.collect::<io::Result<Vec<_>>>()?)?;
             }
-            _ => return Err(io::Error::other("it plays no Unix sockets")),
             Protocol::Udp => {
                 // The first datagram has the address of the client; the play reads it.
                 socket.set_read_timeout(Some(READ_MAX))?;
@@ -49,6 +48,7 @@ impl Player<'_> {
                 socket.connect(&client)?;
                 self.play(&[socket])?;
             }
+            _ => return Err(io::Error::other("it plays no Unix sockets")),
         }
         Ok(())
     }
