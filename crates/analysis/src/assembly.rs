@@ -6,6 +6,7 @@ use sockscope_record::{
     Connection, ConnectionId, FlowId, Loss, Point, Protocol, Record, counted, marks,
 };
 
+use crate::clock_errors;
 use crate::connection::{FlowParts, analyze_connection};
 use crate::findings::{Churn, Delay, Delays, Opening};
 use crate::openings::Openings;
@@ -63,7 +64,10 @@ impl One {
 /// Adds the connections, and the findings over all of them.
 pub(crate) fn join(analysis: &mut Analysis, all: Vec<One>) {
     let (mut churn, mut delays) = (Churn::default(), Delays::default());
-    for one in all {
+    let end_ns = analysis.end_ns();
+    for mut one in all {
+        clock_errors::note(&analysis.facts.clocks, end_ns, &mut one.analysis);
+        findings::note_clocks(&mut one.analysis);
         churn.add(one.opening);
         delays.add(one.analysis.connection.id, one.delays);
         analysis.connections.push(one.analysis);

@@ -11,8 +11,8 @@ use crate::ranges::Range;
 use crate::record_loss_times::Losses;
 use crate::{
     ConnectionAnalysis, ConnectionStore, ConnectionView, DropReasons, FlowAnalysis, FlowStore,
-    FlowView, LedgerSpan, acks, buffers, exchanges, findings, hops, interface, kernel_socket,
-    ledger, outcome, requests, stages, traffic, transactions,
+    FlowView, LedgerPart, LedgerSpan, acks, buffers, exchanges, findings, hops, interface,
+    kernel_socket, ledger, outcome, requests, stages, traffic, transactions,
 };
 
 /// One direction of a connection: what its analysis is made of.
@@ -130,6 +130,7 @@ fn analyze_flow(
         stages: stages::stages(store, direction, &curves, end_ns),
         dropped_byte_delay_ns: stages::drop_gap_mean(&curves),
         ledger: ledger::sum(&timeline),
+        wire_intervals: ledger::intervals(&timeline, LedgerPart::Wire),
         acks: acks::summarize(store, direction, &curves, losses),
         bursts: traffic::bursts(flow, losses),
         write_bytes: traffic::write_bytes(flow, losses),

@@ -124,6 +124,11 @@ fn covers(spans: &[LedgerSpan], start_ns: u64, end_ns: u64) -> bool {
     reached == Some(end_ns.max(start_ns))
 }
 
+/// Intervals of a timeline in one part.
+pub(crate) fn intervals(timeline: &[LedgerSpan], part: LedgerPart) -> u64 {
+    timeline.iter().filter(|span| span.part == part).count() as u64
+}
+
 /// The sum of a timeline.
 pub(crate) fn sum(timeline: &[LedgerSpan]) -> Ledger {
     let mut ledger = Ledger::default();

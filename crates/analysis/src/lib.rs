@@ -9,6 +9,8 @@ mod acks;
 mod analyzer;
 mod assembly;
 mod buffers;
+mod clock_errors;
+mod clocks;
 mod connection;
 mod curve;
 mod detail;
@@ -68,6 +70,7 @@ mod window;
 
 pub use acks::{AckNews, acknowledgments};
 pub use analyzer::{Analyzer, Stores};
+pub use clocks::{HostClocks, Uncertainty};
 pub use connection::FlowParts;
 pub use detail::{Columns, Detail, edges};
 pub use dropped_packets::{DroppedPacket, dropped_packets};

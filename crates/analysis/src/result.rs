@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::{Nesting, Request, RequestId, Requests, UnreadRequest};
+use crate::{HostClocks, Nesting, Request, RequestId, Requests, Uncertainty, UnreadRequest};
 use sockscope_record::{
     Connection, ConnectionId, FlowId, LossCounts, Point, PointCost, Side, Stage, named,
 };
@@ -25,6 +25,8 @@ pub struct TraceFacts {
     /// When the recorded command ended, else the recording, on the clock of the records; `None` where that
     /// is not known.
     pub ended_ns: Option<u64>,
+    /// The clocks of its hosts.
+    pub clocks: HostClocks,
 }
 
 /// A kernel's reasons for drops: its own names by its own numbers, which differ between kernels.
@@ -165,6 +167,8 @@ pub struct FlowAnalysis {
     pub dropped_byte_delay_ns: Option<f64>,
     /// Where the oldest unread byte was.
     pub ledger: Ledger,
+    /// Intervals in which it was on the wire.
+    pub wire_intervals: u64,
     /// Acknowledgments of this flow's data (they travel in the reverse flow).
     pub acks: AckSummary,
     /// Groups of segments sent back to back.
@@ -313,6 +317,8 @@ pub struct StageAnalysis {
     pub resident_bytes: Option<u64>,
     /// Intervals of its length that loss makes unknown.
     pub unknown_intervals: u64,
+    /// Error of its delays, where it begins on the clock of one host and ends on that of another; `None` within a host.
+    pub uncertainty: Option<Uncertainty>,
 }
 
 /// A distribution of times (ns) or sizes (bytes).

@@ -76,6 +76,7 @@ fn analyze(
             residue_bytes: None,
             resident_bytes: None,
             unknown_intervals: 0,
+            uncertainty: None,
         };
     }
     let queue = curves.queue(stage, std::mem::take(&mut lists.queue));
@@ -89,6 +90,7 @@ fn analyze(
         residue_bytes: (!is_touched_by_loss(curves, stage)).then_some(residue),
         resident_bytes: is_end_known(curves, stage).then_some(resident_bytes),
         unknown_intervals: queue.unknown_intervals(),
+        uncertainty: None,
     };
     lists.queue = queue.into_lists();
     analysis

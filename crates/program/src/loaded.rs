@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
 use std::path::Path;
 
-use sockscope_analysis::{Analysis, Analyzer, Stores, TraceFacts};
+use sockscope_analysis::{Analysis, Analyzer, HostClocks, Stores, TraceFacts};
 use sockscope_record::{ConnectionId, Kind, Record};
 use sockscope_report::{Filter, Origin, Recorded, Shown, WallClock};
-use sockscope_trace::{Bundle, Checker, Meta, Part, Problem, Source};
+use sockscope_trace::{Bundle, Checker, ClockBand, Meta, Part, Problem, Source};
 
 use crate::cut::Cut;
 use crate::failure::Failure;
@@ -46,6 +46,21 @@ pub struct TracePart {
     pub duration_ns: u64,
     /// For the head of a report.
     pub shown: Shown,
+}
+
+/// The clocks of a trace's hosts. `merge` moves the times of each host but one.
+fn host_clocks(meta: &Meta) -> HostClocks {
+    let moved = meta.host.matches(" + ").count();
+    if moved == 0 {
+        return HostClocks::One;
+    }
+    if meta.clock_bands.len() != moved {
+        return HostClocks::Unknown;
+    }
+    let edges = |band: &ClockBand| {
+        band.edges.iter().map(|it| [it.at_ns, it.early_ns, it.late_ns]).collect()
+    };
+    HostClocks::Bounded(meta.clock_bands.iter().map(edges).collect())
 }
 
 impl Loaded {
@@ -113,6 +128,7 @@ impl Loaded {
             notes,
             drop_reasons: meta.drop_reasons.clone(),
             ended_ns: meta.ended_ns,
+            clocks: host_clocks(meta),
         };
         Ok(Self { analyzer, facts, origin: origin(meta), part, threads })
     }

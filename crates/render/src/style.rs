@@ -47,6 +47,8 @@ pub struct Glyphs {
     pub at_least: [&'static str; 2],
     /// Before a figure that is an upper bound.
     pub at_most: &'static str,
+    /// Before a figure that is an error in either direction.
+    pub plus_minus: &'static str,
     /// Line of the path where bytes wait in a queue, where code runs, and on the wire.
     pub path: [char; 3],
     /// The two ends of a bar.
@@ -64,6 +66,7 @@ impl Style {
                 rule: '-',
                 at_least: ["", "+"],
                 at_most: "<=",
+                plus_minus: "+-",
                 path: ['=', '-', '.'],
                 bar: ('[', ']'),
                 times: 'x',
@@ -73,6 +76,7 @@ impl Style {
                 rule: '─',
                 at_least: ["≥", ""],
                 at_most: "≤",
+                plus_minus: "±",
                 path: ['━', '─', '┄'],
                 bar: ('▕', '▏'),
                 times: '×',

@@ -3,8 +3,8 @@
 use sockscope_analysis::{
     AckDelayCause, AckSummary, Analysis, AtLeast, BufferGrant, BurstSummary, ConnectionAnalysis,
     Conversation, Device, Distribution, DropReasons, Evidence, ExchangeSummary, Finding, FindingId,
-    FlowAnalysis, HopAnalysis, Ledger, LedgerPart, LengthSummary, Nesting, PointSummary, Request,
-    RequestEnd, Requests, StageAnalysis, TraceFacts, nest_requests,
+    FlowAnalysis, HopAnalysis, HostClocks, Ledger, LedgerPart, LengthSummary, Nesting,
+    PointSummary, Request, RequestEnd, Requests, StageAnalysis, TraceFacts, nest_requests,
 };
 use sockscope_record::{
     Connection, ConnectionId, FlowId, LossCounts, Point, PointCost, Process, Protocol, Side, Stage,
@@ -188,6 +188,7 @@ fn analysis(connections: Vec<ConnectionAnalysis>, duration_ns: u64) -> Analysis 
             notes: Vec::new(),
             drop_reasons: DropReasons::new(),
             ended_ns: None,
+            clocks: HostClocks::One,
         },
         start_ns: START_NS,
         duration_ns,
@@ -319,6 +320,7 @@ fn flow(id: FlowId, bytes: u64, segments: u64, medians_ns: [u64; 7]) -> FlowAnal
         residue_bytes: Some(0),
         resident_bytes: Some(0),
         unknown_intervals: 0,
+        uncertainty: None,
     };
     FlowAnalysis {
         bytes,
@@ -357,6 +359,7 @@ fn blank_flow(id: FlowId) -> FlowAnalysis {
         residue_bytes: None,
         resident_bytes: None,
         unknown_intervals: 2,
+        uncertainty: None,
     });
     FlowAnalysis {
         id,
@@ -370,6 +373,7 @@ fn blank_flow(id: FlowId) -> FlowAnalysis {
         stages: stages.collect(),
         dropped_byte_delay_ns: None,
         ledger: Ledger::default(),
+        wire_intervals: 0,
         acks: AckSummary::default(),
         bursts: BurstSummary::default(),
         write_bytes: None,

@@ -76,7 +76,7 @@ mod writes;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use sockscope_record::{ConnectionId, Protocol};
+use sockscope_record::{ConnectionId, Protocol, Stage};
 
 pub(crate) use self::caller_delay::{Delay, Delays};
 pub(crate) use self::connection_churn::{Churn, Opening};
@@ -84,7 +84,7 @@ pub(crate) use self::connection_churn::{Churn, Opening};
 use self::facts::{FlowFacts, base_rtt_ns};
 use self::intervals::{Interval, Intervals};
 use self::served_request::Served;
-use crate::{Analysis, ConnectionView, Finding, FindingId};
+use crate::{Analysis, ConnectionAnalysis, ConnectionView, Finding, FindingId, Uncertainty};
 
 /// The findings of a connection that rest on its own records alone, highest cost first.
 ///
@@ -128,6 +128,23 @@ fn delays_of(
         holds.push(congestion_limited::holds(facts));
     }
     caller_delay::of_requests(view.requests, &holds)
+}
+
+/// Says where the clocks of two hosts are known too badly for a finding about the time between them.
+pub(crate) fn note_clocks(one: &mut ConnectionAnalysis) {
+    for finding in one.findings.iter_mut().filter(|it| it.id == FindingId::NetworkQueue) {
+        let stages = &one.flows[finding.flow.direction() as usize].stages;
+        let wire = stages.iter().find(|it| it.stage == Stage::Wire && it.is_below_uncertainty());
+        let doubt = match wire.and_then(|wire| wire.uncertainty) {
+            None => continue,
+            Some(Uncertainty::AtMost(ns)) => format!(
+                "are known to ±{}, which is more than the median time between them",
+                phrasing::time(ns)
+            ),
+            Some(Uncertainty::Unknown) => "differ by an unknown time".to_owned(),
+        };
+        finding.summary.push_str(&format!(" The clocks of the two hosts {doubt}."));
+    }
 }
 
 /// Adds the findings that rest on requests of several connections, and takes away those that are only their effect.

@@ -295,6 +295,7 @@ fn analysis(store: &ConnectionStore, direction: Direction) -> FlowAnalysis {
         stages: Vec::new(),
         dropped_byte_delay_ns: None,
         ledger: Ledger::default(),
+        wire_intervals: 0,
         acks: AckSummary::default(),
         bursts: BurstSummary::default(),
         write_bytes: None,

@@ -1,7 +1,7 @@
 //! The path of a flow from `write()` to `read()` as a picture with its numbers: a table, so that it can be read aloud.
 
 use maud::{Markup, html};
-use sockscope_analysis::{Distribution, FlowAnalysis, StageAnalysis};
+use sockscope_analysis::{Distribution, FlowAnalysis, StageAnalysis, Uncertainty};
 use sockscope_record::Stage;
 use sockscope_render::number::{rounded, size, time};
 use sockscope_render::style::Charset;
@@ -32,6 +32,21 @@ const ROWS: [(&str, Cell); 5] = [
         stage.residue_bytes.map_or(unknown(), text)
     }),
 ];
+
+/// Those below the path of this flow: a row with errors where a stage has one.
+fn rows(flow: &FlowAnalysis) -> impl Iterator<Item = (&'static str, Cell)> {
+    let has_error = flow.stages.iter().any(|stage| stage.uncertainty.is_some());
+    let error: (&str, Cell) = ("error of the clocks", error);
+    ROWS[..2].iter().copied().chain(has_error.then_some(error)).chain(ROWS[2..].iter().copied())
+}
+
+fn error(stage: &StageAnalysis) -> String {
+    match stage.uncertainty {
+        None => String::new(),
+        Some(Uncertainty::AtMost(ns)) => format!("±{}", nanoseconds(ns)),
+        Some(Uncertainty::Unknown) => "±?".to_owned(),
+    }
+}
 
 fn unknown() -> String {
     "?".to_owned()
@@ -76,7 +91,7 @@ pub(super) fn picture(flow: &FlowAnalysis, is_udp: bool) -> Markup {
                     }
                 }
                 tbody {
-                    @for (label, cell) in ROWS {
+                    @for (label, cell) in rows(flow) {
                         tr {
                             th scope="row" { (label) }
                             @for one in Stage::ALL {

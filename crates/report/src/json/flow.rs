@@ -3,7 +3,7 @@
 use serde::{Serialize, Serializer};
 use sockscope_analysis::{
     AckDelayCause, AckSummary, BurstSummary, Device, Distribution, DropCount, FlowAnalysis,
-    HopAnalysis, Interface, Ledger, LedgerPart, LengthSummary, StageAnalysis,
+    HopAnalysis, Interface, Ledger, LedgerPart, LengthSummary, StageAnalysis, Uncertainty,
 };
 use sockscope_render::number::rounded;
 
@@ -32,6 +32,8 @@ pub(super) struct FlowView<'a> {
     throughput_bytes_per_s: Option<f64>,
     throughput_is_lower_bound: bool,
     ledger_total_ns: u64,
+    /// Nanoseconds by which the ledger's time on the wire may be longer or shorter; null as in a stage.
+    ledger_wire_uncertainty_ns: Option<u64>,
     acks: Option<AcksView>,
     bursts: BurstsView,
     write_bytes: Option<SizesView>,
@@ -91,6 +93,7 @@ impl<'a> FlowView<'a> {
             throughput_bytes_per_s: flow.throughput_bytes_per_s.and_then(number),
             throughput_is_lower_bound: at_least.throughput,
             ledger_total_ns: flow.ledger.total_ns(),
+            ledger_wire_uncertainty_ns: at_most(flow.ledger_uncertainty(LedgerPart::Wire)),
             acks: (!is_udp).then(|| AcksView::new(&flow.acks, at_least.acks)),
             bursts: BurstsView::new(&flow.bursts, at_least.bursts),
             write_bytes: flow.write_bytes.as_ref().map(SizesView::new),
@@ -169,6 +172,13 @@ impl<'a> DropView<'a> {
     }
 }
 
+fn at_most(uncertainty: Option<Uncertainty>) -> Option<u64> {
+    match uncertainty? {
+        Uncertainty::AtMost(ns) => Some(ns),
+        Uncertainty::Unknown => None,
+    }
+}
+
 /// The stages by name, in path order.
 struct StagesView<'a>(&'a [StageAnalysis]);
 
@@ -190,6 +200,12 @@ pub(super) struct StageView {
     residue_bytes: Option<i64>,
     resident_bytes: Option<u64>,
     unknown_intervals: u64,
+    /// Nanoseconds by which the delays of a stage between two hosts may be longer or shorter; null within a host, and
+    /// where that is not known.
+    uncertainty_ns: Option<u64>,
+    /// The clocks of the two hosts differ by an unknown time.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    uncertainty_is_unknown: bool,
 }
 
 #[derive(Serialize)]
@@ -217,6 +233,8 @@ impl StageView {
             residue_bytes: stage.residue_bytes,
             resident_bytes: stage.resident_bytes,
             unknown_intervals: stage.unknown_intervals,
+            uncertainty_ns: at_most(stage.uncertainty),
+            uncertainty_is_unknown: stage.uncertainty == Some(Uncertainty::Unknown),
         }
     }
 }

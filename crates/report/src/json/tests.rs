@@ -121,7 +121,8 @@ fn a_flow_has_the_keys_of_its_schema() {
         flow,
         "id from bytes bytes_is_lower_bound segments segments_is_lower_bound retransmitted_bytes
          retransmitted_bytes_is_lower_bound drops datagrams_refused drops_are_lower_bounds stages
-         dropped_byte_delay_ns ledger to throughput_bytes_per_s throughput_is_lower_bound ledger_total_ns acks bursts
+         dropped_byte_delay_ns ledger to throughput_bytes_per_s throughput_is_lower_bound ledger_total_ns
+         ledger_wire_uncertainty_ns acks bursts
          write_bytes write_count_is_lower_bound read_bytes read_count_is_lower_bound reads_are_guessed \
          read_copy_bytes_max",
     );
@@ -149,7 +150,7 @@ fn a_flow_has_the_keys_of_its_schema() {
     let stage = &flow["stages"]["send_queue"];
     has_keys(
         stage,
-        "delay_ns byte_delay_ns length_bytes residue_bytes resident_bytes unknown_intervals",
+        "delay_ns byte_delay_ns length_bytes residue_bytes resident_bytes unknown_intervals uncertainty_ns",
     );
     has_keys(&stage["delay_ns"], "count mean min p50 p90 p99 max");
     has_keys(&stage["length_bytes"], "mean max max_is_lower_bound");

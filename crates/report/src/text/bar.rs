@@ -5,7 +5,7 @@
 
 use std::io;
 
-use sockscope_analysis::{Ledger, LedgerPart, StageAnalysis};
+use sockscope_analysis::{FlowAnalysis, Ledger, LedgerPart, StageAnalysis};
 use sockscope_record::Stage;
 use sockscope_render::number::{apportion, percent, rounded};
 use sockscope_render::style::Tone;
@@ -65,11 +65,20 @@ fn cells(parts: &[Part], width: usize) -> impl Iterator<Item = BarPart> + '_ {
     })
 }
 
-/// The ledger as a bar with its legend.
-pub(crate) fn write_ledger(ledger: &Ledger, is_udp: bool, page: &mut Page<'_>) -> io::Result<()> {
-    let parts = of_ledger(ledger, is_udp);
+/// The ledger as a bar with its legend, and with the error of the time between two hosts.
+pub(crate) fn write_ledger(
+    flow: &FlowAnalysis,
+    is_udp: bool,
+    page: &mut Page<'_>,
+) -> io::Result<()> {
+    let parts = of_ledger(&flow.ledger, is_udp);
     page.line(&format!("ledger  {}", bar(&parts, BAR_WIDTH, page)))?;
-    legend(&parts, INDENT, page)
+    legend(&parts, INDENT, page)?;
+    let part = LedgerPart::Wire;
+    let Some(uncertainty) = flow.ledger_uncertainty(part) else { return Ok(()) };
+    let (name, time) = (part.name(), page.time(flow.ledger.ns[part as usize]));
+    let error = page.uncertainty(uncertainty);
+    page.line(&format!("{:INDENT$}{name} {time} {error}, by the clocks of the two hosts", ""))
 }
 
 /// Shares of an average byte's time, in path order: its delay in each stage, that between its drop and its
@@ -252,6 +261,7 @@ mod tests {
             residue_bytes: None,
             resident_bytes: Some(0),
             unknown_intervals: 0,
+            uncertainty: None,
         };
         stages.map(stage).collect()
     }

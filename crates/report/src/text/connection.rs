@@ -266,7 +266,7 @@ fn write_flow(
     let is_udp = analysis.connection.protocol == Protocol::Udp;
     path::write(flow, analysis.connection.protocol, page)?;
     page.blank()?;
-    bar::write_ledger(&flow.ledger, is_udp, page)?;
+    bar::write_ledger(flow, is_udp, page)?;
     write_delay(flow, is_udp, page)?;
     hops::write(flow, page)?;
     calls::write_flow(flow, analysis.connection.protocol == Protocol::Tcp, page)

@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use sockscope_analysis::Uncertainty;
 use sockscope_render::number;
 use sockscope_render::style::{Style, Tone};
 
@@ -141,6 +142,15 @@ impl<'o> Page<'o> {
 
     pub(crate) fn time(&self, ns: u64) -> String {
         number::time(ns, self.style.charset)
+    }
+
+    /// As `±0.4 ms`.
+    pub(crate) fn uncertainty(&self, uncertainty: Uncertainty) -> String {
+        let time = match uncertainty {
+            Uncertainty::AtMost(ns) => self.time(ns),
+            Uncertainty::Unknown => "?".to_owned(),
+        };
+        format!("{}{time}", self.style.glyphs().plus_minus)
     }
 
     /// A mean time; unknown when it is no number.

@@ -63,6 +63,9 @@ pub(super) fn write(
         let tone = if label == "p50" { Tone::Strong } else { Tone::Plain };
         write_row(label, text, tone, flow, shown, page)?;
     }
+    if flow.stages.iter().any(|stage| stage.uncertainty.is_some()) {
+        write_row("error", error, Tone::Plain, flow, shown, page)?;
+    }
     // Rare, and then worth a row.
     if flow.stages.iter().any(|stage| stage.resident_bytes.is_some_and(|bytes| bytes > 0)) {
         let at_end: CellText = |stage, _| stage.resident_bytes.map_or(unknown(), size);
@@ -99,6 +102,12 @@ fn delay(stage: &StageAnalysis, page: &Page<'_>, of: fn(&Distribution) -> u64) -
     };
     let measured = stage.delay_ns.map(|times| page.time(of(&times)));
     measured.or_else(|| stage.delay_at_most_ns.map(at_most)).unwrap_or_else(unknown)
+}
+
+/// By how much the delays of a stage between two hosts may be longer or shorter.
+fn error(stage: &StageAnalysis, page: &Page<'_>) -> String {
+    let Some(uncertainty) = stage.uncertainty else { return String::new() };
+    page.uncertainty(uncertainty).replace(' ', "")
 }
 
 /// The largest length that is known: where some lengths are not, one of these may have been larger.

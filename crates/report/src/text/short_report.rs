@@ -94,7 +94,7 @@ fn connection_pieces<'a>(
     let ledger = Piece::of(report, |page| {
         let Some(flow) = flow else { return Ok(()) };
         connection::write_traffic(shown, flow, page)?;
-        bar::write_ledger(&flow.ledger, is_udp, page)
+        bar::write_ledger(flow, is_udp, page)
     })?;
     // Where the time is a direction's, its ledger explains more than the requests do.
     Ok(match named {

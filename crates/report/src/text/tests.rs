@@ -2,9 +2,9 @@
 
 use sockscope_analysis::{
     Analysis, Analyzer, AtLeast, DropCount, Finding, FindingId, LedgerPart, LengthSummary,
-    TraceFacts,
+    TraceFacts, Uncertainty,
 };
-use sockscope_record::{Connection, ConnectionId, Direction, Kind, Protocol, Record, Side};
+use sockscope_record::{Connection, ConnectionId, Direction, Kind, Protocol, Record, Side, Stage};
 
 use super::*;
 use crate::fixture::{
@@ -478,6 +478,34 @@ fn addresses_that_the_other_host_has_are_shown_where_they_differ() {
     let text = text(&analysis);
     let note = "note     the other host has 198.51.100.7:999 → 10.0.0.8:80: addresses are";
     assert!(text.contains(note), "{text}");
+}
+
+#[test]
+fn a_stage_between_two_hosts_has_the_error_of_their_clocks() {
+    let mut analysis = fixed();
+    let flow = &mut analysis.connections[0].flows[0];
+    flow.wire_intervals = 3;
+    flow.ledger.ns[LedgerPart::Wire as usize] = 1_000_000;
+    for stage in [Stage::Wire, Stage::Total] {
+        flow.stages[stage as usize].uncertainty = Some(Uncertainty::AtMost(410_000));
+    }
+    let full = |analysis: &Analysis| {
+        written(&Text, analysis, &Options { full: true, ..Options::default() })
+    };
+    let text = full(&analysis);
+    let rows: Vec<_> = text.lines().filter(|line| line.starts_with("error ")).collect();
+    // Of the eight stages the fourth and the last one.
+    assert_eq!(rows.len(), 1, "{text}");
+    assert_eq!(rows[0].split_whitespace().collect::<Vec<_>>(), ["error", "±410µs", "±410µs"]);
+    assert!(text.contains("wire 1.00 ms ±1.23 ms, by the clocks of the two hosts"), "{text}");
+    let json = written(&crate::Json, &analysis, &Options::default());
+    assert_eq!(json.matches("\"uncertainty_ns\":410000").count(), 2, "{json}");
+    assert!(json.contains("\"ledger_wire_uncertainty_ns\":1230000"), "{json}");
+    let flow = &mut analysis.connections[0].flows[0];
+    flow.stages[Stage::Wire as usize].uncertainty = Some(Uncertainty::Unknown);
+    assert!(full(&analysis).contains("wire 1.00 ms ±?, by the clocks of the two hosts"));
+    let json = written(&crate::Json, &analysis, &Options::default());
+    assert_eq!(json.matches("\"uncertainty_is_unknown\":true").count(), 1);
 }
 
 #[test]
