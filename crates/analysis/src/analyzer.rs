@@ -210,7 +210,7 @@ impl Analyzer {
     /// The analysis without its connections, and the inputs of these.
     fn prepare(self, facts: TraceFacts) -> (Analysis, Vec<Entry>, SeenLosses) {
         let Self { mut entries, mut losses, tally, .. } = self;
-        entries.sort_by_key(|entry| entry.id);
+        entries.sort_unstable_by_key(|entry| entry.id);
         losses.sort();
         let nameless = entries.iter().filter(|entry| entry.connection.is_none()).count();
         (tally.into_analysis(facts, nameless), entries, losses)

@@ -77,7 +77,7 @@ pub(crate) fn paths(flow: &FlowStore) -> Vec<HopPath> {
         .collect();
     let leaves = |passes: &Passes| !passes.at(Point::InterfaceDequeue).is_empty();
     let mut hops: Vec<_> = devices.iter().filter(|(_, passes)| leaves(passes)).collect();
-    hops.sort_by_key(|(place, passes)| (passes.first_ns(), **place));
+    hops.sort_unstable_by_key(|(place, passes)| (passes.first_ns(), **place));
     let path = |(place, passes): (&DevicePlace, &Passes)| {
         let entering = passes.at(Point::InterfaceEnqueue);
         let leaving = passes.at(Point::InterfaceDequeue);

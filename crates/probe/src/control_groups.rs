@@ -301,7 +301,7 @@ mod tests {
         root.group(&format!("docker/{ID}/system.slice/cron.service"));
         root.group("user.slice");
         let mut found = ControlGroups::below(&root.0).folders();
-        found.sort_by(|one, other| one.group.path.cmp(&other.group.path));
+        found.sort_unstable_by(|one, other| one.group.path.cmp(&other.group.path));
         let words: Vec<_> = found.iter().map(|it| it.group.to_string()).collect();
         let inside = "container 0123456789ab, unit cron.service";
         assert_eq!(words, ["container 0123456789ab", inside, "unit nginx.service"]);

@@ -264,7 +264,7 @@ mod tests {
         traces.name(&named).unwrap();
         assert_eq!(traces.last(), Some(fs::canonicalize(named).unwrap()));
         let mut names: Vec<_> = fs::read_dir(&traces.folder).unwrap().flatten().collect();
-        names.sort_by_key(fs::DirEntry::file_name);
+        names.sort_unstable_by_key(fs::DirEntry::file_name);
         let names: Vec<_> = names.iter().map(fs::DirEntry::file_name).collect();
         assert_eq!(names, [LAST, OF_RUN]);
     }

@@ -81,7 +81,7 @@ pub fn interfaces() -> Vec<Interface> {
     let qdiscs = qdiscs();
     let mut names: Vec<String> =
         entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
-    names.sort();
+    names.sort_unstable();
     names
         .into_iter()
         .map(|name| Interface {

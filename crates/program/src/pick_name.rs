@@ -120,7 +120,7 @@ impl PickName {
     fn near(&self, folders: &[GroupFolder]) -> String {
         let mut names: Vec<_> =
             folders.iter().filter_map(|it| self.kind.label(&it.group)).collect();
-        names.sort();
+        names.sort_unstable();
         names.dedup();
         let kind = self.kind.name();
         if names.is_empty() {

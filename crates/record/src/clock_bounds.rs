@@ -64,7 +64,7 @@ impl ClockPairs {
             .filter(|slope| slope.abs() < DRIFT_MAX)
             .chain([-DRIFT_MAX, DRIFT_MAX])
             .collect();
-        slopes.sort_by(f64::total_cmp);
+        slopes.sort_unstable_by(f64::total_cmp);
         slopes.dedup();
         let segments = [self.above.len() as u64, self.below.len() as u64];
         let mut bounds = ClockBounds {
@@ -173,7 +173,7 @@ impl ClockLine {
 
 /// The points that some line touches with no other point below it, in order of time; with `sign` -1, above it.
 fn hull(mut points: Vec<(f64, f64)>, sign: f64) -> Vec<(f64, f64)> {
-    points.sort_by(|a, b| a.0.total_cmp(&b.0).then((sign * a.1).total_cmp(&(sign * b.1))));
+    points.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then((sign * a.1).total_cmp(&(sign * b.1))));
     points.dedup_by_key(|point| point.0);
     let mut hull: Vec<(f64, f64)> = Vec::new();
     for point in points {

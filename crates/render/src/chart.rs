@@ -262,7 +262,7 @@ fn shown_points(panel: &ChartPanel, series: &Series) -> Vec<(f64, f64)> {
 fn put_in_places(series: &mut [Vec<(f64, f64)>]) -> Vec<f64> {
     let mut values: Vec<f64> =
         series.iter().flatten().map(|point| point.0).filter(|x| x.is_finite()).collect();
-    values.sort_by(f64::total_cmp);
+    values.sort_unstable_by(f64::total_cmp);
     values.dedup();
     for point in series.iter_mut().flatten().filter(|point| point.0.is_finite()) {
         point.0 = values.partition_point(|value| *value < point.0) as f64;

@@ -98,7 +98,7 @@ pub fn apportion(parts: &[u64], total: u64) -> Vec<u64> {
     let mut shares: Vec<u64> = products.iter().map(|product| (product / sum) as u64).collect();
     let missing = total - shares.iter().sum::<u64>();
     let mut by_remainder: Vec<usize> = (0..parts.len()).collect();
-    by_remainder.sort_by_key(|&index| (std::cmp::Reverse(products[index] % sum), index));
+    by_remainder.sort_unstable_by_key(|&index| (std::cmp::Reverse(products[index] % sum), index));
     for &index in by_remainder.iter().take(usize::try_from(missing).unwrap_or(usize::MAX)) {
         shares[index] += 1;
     }

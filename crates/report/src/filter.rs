@@ -186,7 +186,7 @@ impl Filter {
             if slowest.is_empty() {
                 return Err(FilterError::NoRequest);
             }
-            slowest.sort_by_key(|&(ns, id)| (Reverse(ns), id));
+            slowest.sort_unstable_by_key(|&(ns, id)| (Reverse(ns), id));
             let kept: BTreeSet<_> = slowest.iter().take(count).map(|&(_, id)| id).collect();
             analysis.connections.retain(|connection| kept.contains(&connection.connection.id));
         }

@@ -70,7 +70,7 @@ pub(crate) fn finding_totals<'a>(report: &Report<'a>) -> Vec<FindingTotal<'a>> {
     for total in &mut totals {
         total.cost_ns = costs.get(&total.id).map_or(0, TotalCost::ns);
     }
-    totals.sort_by_key(|total| (Reverse(total.cost_ns), Reverse(total.count), total.id));
+    totals.sort_unstable_by_key(|total| (Reverse(total.cost_ns), Reverse(total.count), total.id));
     totals
 }
 

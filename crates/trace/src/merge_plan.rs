@@ -91,7 +91,9 @@ impl Plan {
         let alone = first.iter().filter(|row| !taken.contains(&row.id));
         joined.extend(alone.map(Joined::of_first));
         debug_assert!(joined.len() <= first.len() + second.len());
-        joined.sort_by_key(|joined| (joined.connection.opened_ns, joined.first, joined.second));
+        joined.sort_unstable_by_key(|joined| {
+            (joined.connection.opened_ns, joined.first, joined.second)
+        });
         let ambiguous = marked.ambiguous.len() as u64;
         Self { unequal, translated, ambiguous, ..Self::numbered(joined, matched, clocks) }
     }

@@ -391,7 +391,7 @@ impl Group<'_> {
 
     fn notes(&self) -> Notes {
         let mut longest: Vec<&Waited> = self.waited.iter().collect();
-        longest.sort_by_key(|one| (Reverse(one.delay.interval.duration_ns()), one.id));
+        longest.sort_unstable_by_key(|one| (Reverse(one.delay.interval.duration_ns()), one.id));
         let mut notes = Notes::default();
         for one in longest.into_iter().take(Finding::EVIDENCE_MAX / 2) {
             let Delay { interval, direction, thread, .. } = one.delay;

@@ -90,7 +90,9 @@ impl Churn {
             let Some(index) = index_of(analysis, id) else { continue };
             let findings = &mut analysis.connections[index].findings;
             findings.push(finding);
-            findings.sort_by_key(|finding| (Reverse(finding.cost_ns), finding.flow, finding.id));
+            findings.sort_unstable_by_key(|finding| {
+                (Reverse(finding.cost_ns), finding.flow, finding.id)
+            });
         }
     }
 }
@@ -224,9 +226,9 @@ fn fix(one: &ConnectionAnalysis, side: Side, [client, server]: [&str; 2]) -> Str
 /// one that opened.
 fn again<'a>(openings: &[&'a Opening]) -> Vec<Again<'a>> {
     let mut by_start = openings.to_vec();
-    by_start.sort_by_key(|one| (one.handshake.start_ns, one.id));
+    by_start.sort_unstable_by_key(|one| (one.handshake.start_ns, one.id));
     let mut closed: Vec<_> = openings.iter().filter_map(|one| Some((one.closed?, *one))).collect();
-    closed.sort_by_key(|&((closed_ns, _), one)| (closed_ns, one.id));
+    closed.sort_unstable_by_key(|&((closed_ns, _), one)| (closed_ns, one.id));
     let mut closed = closed.into_iter().peekable();
     let mut free = Vec::new();
     let mut again = Vec::new();

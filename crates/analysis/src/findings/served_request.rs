@@ -137,7 +137,7 @@ pub(super) fn upstreams<'a>(analysis: &'a Analysis, id: RequestId) -> Vec<Upstre
     }
     let mut upstreams: Vec<_> = servers.into_values().collect();
     for upstream in &mut upstreams {
-        upstream.requests.sort_by_key(|(request, id)| (request.asked_ns, *id));
+        upstream.requests.sort_unstable_by_key(|(request, id)| (request.asked_ns, *id));
     }
     upstreams.sort_by_key(|upstream| std::cmp::Reverse(open_ns(upstream)));
     upstreams

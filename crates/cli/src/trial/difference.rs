@@ -41,7 +41,7 @@ impl Difference {
         let (before, after) = (median(without)?, median(with)?);
         let mut all: Vec<f64> =
             with.iter().flat_map(|with| without.iter().map(move |one| with - one)).collect();
-        all.sort_by(f64::total_cmp);
+        all.sort_unstable_by(f64::total_cmp);
         let (rank, coverage) = rank(without.len(), with.len());
         let (low, high) = (*all.get(rank)?, *all.get(all.len().checked_sub(rank + 1)?)?);
         let difference = after - before;
@@ -54,7 +54,7 @@ impl Difference {
 /// The median; the mean of the two in the middle of an even number.
 pub fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
+    sorted.sort_unstable_by(f64::total_cmp);
     let middle = sorted.len() / 2;
     let high = *sorted.get(middle)?;
     Some(if sorted.len() % 2 == 1 { high } else { f64::midpoint(*sorted.get(middle - 1)?, high) })

@@ -132,7 +132,7 @@ fn distributions(trial: &Trial<'_>, options: &Options) -> Lines {
             lines.push((kind, text));
         }
         let mut rates = trial.figures(Figure::Throughput, with_fix);
-        rates.sort_by(f64::total_cmp);
+        rates.sort_unstable_by(f64::total_cmp);
         if let [low, .., high] = rates.as_slice()
             && let Some(median) = median(&rates)
         {

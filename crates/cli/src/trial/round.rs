@@ -82,7 +82,7 @@ impl Round {
 }
 
 fn distinct(mut words: Vec<String>) -> Vec<String> {
-    words.sort();
+    words.sort_unstable();
     words.dedup();
     words
 }

@@ -51,7 +51,7 @@ impl Trial<'_> {
     pub fn peers(&self) -> Vec<String> {
         let mut peers: Vec<String> =
             self.rounds.iter().flat_map(|round| round.peers.clone()).collect();
-        peers.sort();
+        peers.sort_unstable();
         peers.dedup();
         peers
     }

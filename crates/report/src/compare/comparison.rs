@@ -151,7 +151,7 @@ pub(crate) fn findings(row: &Row) -> Vec<FindingId> {
         *cost = cost.saturating_add(sum.cost_ns);
     }
     let mut ids: Vec<FindingId> = costs.keys().copied().collect();
-    ids.sort_by_key(|id| (Reverse(costs[id]), *id));
+    ids.sort_unstable_by_key(|id| (Reverse(costs[id]), *id));
     ids
 }
 

@@ -86,7 +86,7 @@ pub(super) fn seconds(report: &Report<'_>, at_ns: u64) -> String {
 /// The times of a finding that a figure marks, in order.
 pub(super) fn marked(finding: &Finding) -> Vec<(u64, u64)> {
     let mut times = finding.times.clone();
-    times.sort_by_key(|(from_ns, to_ns)| (std::cmp::Reverse(to_ns - from_ns), *from_ns));
+    times.sort_unstable_by_key(|(from_ns, to_ns)| (std::cmp::Reverse(to_ns - from_ns), *from_ns));
     times.truncate(MARKS_MAX);
     times.sort_unstable();
     times

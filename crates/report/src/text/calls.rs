@@ -170,7 +170,7 @@ fn total_ns(ledger: &Ledger) -> u64 {
 fn parts(ledger: &Ledger, whole_ns: u64, is_udp: bool) -> String {
     let mut parts: Vec<_> = LedgerPart::ALL.into_iter().zip(ledger.ns).collect();
     parts.retain(|&(_, ns)| ns > 0);
-    parts.sort_by_key(|&(part, ns)| (Reverse(ns), part));
+    parts.sort_unstable_by_key(|&(part, ns)| (Reverse(ns), part));
     let is_shown = |ns: u64| u128::from(ns) * 100 >= u128::from(whole_ns);
     let large = parts.iter().filter(|&&(_, ns)| is_shown(ns)).count().max(1);
     let texts = parts.iter().take(large).map(|&(part, ns)| {

@@ -505,7 +505,7 @@ fn all_clear(report: &Report<'_>, totals: &[FindingTotal<'_>], page: &Page<'_>) 
         let why = stuck(report).or_else(|| turned_away(report));
         return why.unwrap_or_else(|| without_traffic(report).to_owned());
     }
-    spent.sort_by_key(|&(part, ns)| (Reverse(ns), part));
+    spent.sort_unstable_by_key(|&(part, ns)| (Reverse(ns), part));
     let is_udp = is_all_udp(report);
     let most: Vec<_> = spent
         .iter()

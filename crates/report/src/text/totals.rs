@@ -86,7 +86,7 @@ pub(super) fn write<'a>(
         servers.entry((connection.protocol, connection.server)).or_default().add(analysis);
     }
     let mut servers: Vec<_> = servers.into_iter().collect();
-    servers.sort_by_key(|(key, server)| (std::cmp::Reverse(server.waited_ns), *key));
+    servers.sort_unstable_by_key(|(key, server)| (std::cmp::Reverse(server.waited_ns), *key));
     page.blank()?;
     let clients_width = CLIENTS_WIDTH_MIN + (page.width - Options::WIDTH_MIN) / 2;
     let width = page.width - FIGURES_WIDTH - clients_width;
