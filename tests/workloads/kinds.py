@@ -9,6 +9,8 @@ chat         a client says a line on one connection, and the server sends it to 
 http         requests on a kept connection, whose answer is a head and a body; changed: in one write
 datagrams    requests over UDP that take 300 µs to answer; changed: no time
 thinking     a client that sleeps between calls of two writes, a server that computes; changed: one write
+
+The kernel chooses the CPUs of both ends, unless --cpus binds them to one or to two.
 """
 
 import http.client
@@ -34,6 +36,21 @@ def compute(seconds):
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         pass
+
+
+def bind(opts, role):
+    """Binds this process to the CPU of its role: the first one that it may use, or the second one."""
+    if opts.cpus:
+        usable = sorted(os.sched_getaffinity(0))
+        os.sched_setaffinity(0, {usable[1 if opts.cpus == "two" and role == "server" else 0]})
+
+
+def bound(role, end):
+    def run(opts):
+        bind(opts, role)
+        return end(opts)
+
+    return run
 
 
 def summary(times_ns):
@@ -208,7 +225,8 @@ def pipelined(opts):
         with socket.create_server(("127.0.0.1", 0)) as free:
             opts.port = free.getsockname()[1]
         command = ["redis-server", "--port", str(opts.port), "--save", "", "--dir", folder, "--daemonize", "no"]
-        redis = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+        redis = subprocess.Popen(command, stdout=subprocess.DEVNULL, preexec_fn=lambda: bind(opts, "server"))
+        bind(opts, "client")
         try:
             connection = ends.Counted(ends.connect(opts))
             commands = [b"INCR counter%d\r\n" % number for number in range(COMMANDS)]
@@ -234,6 +252,7 @@ if __name__ == "__main__":
     parser.add_argument("--changed", action="store_true", help="the changed twin")
     parser.add_argument("--calls", type=int, default=100)
     parser.add_argument("--megabytes", type=int, default=8)
+    parser.add_argument("--cpus", choices=["one", "two"], help="both ends on one CPU, or each on its own")
     options = parser.parse_args()
     options.nodelay |= options.kind == "chat" and options.changed
     pairs = {
@@ -249,4 +268,5 @@ if __name__ == "__main__":
         pipelined(options)
     else:
         kind = socket.SOCK_DGRAM if options.kind == "datagrams" else socket.SOCK_STREAM
-        ends.run(options, *pairs[options.kind], kind=kind)
+        client, server = pairs[options.kind]
+        ends.run(options, bound("client", client), bound("server", server), kind=kind)

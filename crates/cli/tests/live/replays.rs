@@ -1,8 +1,10 @@
 //! `sockscope replay`: calls of recorded programs made again, and the change next to the program that was changed.
 //!
 //! The short form has few kinds of traffic and few runs. The full form (`SOCKSCOPE_SOAK=full`) has eight kinds and prints
-//! a table: the recording, its copy, the changed program and its prediction. Each program is recorded five times, in turns
-//! with the replays, and medians are compared: a replay cannot be closer than these recordings are to each other.
+//! a table: the recording, its copy, the changed program and its prediction. Each program is recorded three times, in turns
+//! with the replays, and medians are compared: a replay cannot be closer than these recordings are to each other. Both
+//! ends are bound to one CPU, and then to two: a program whose CPUs the kernel chooses takes another time in each
+//! recording. `SOCKSCOPE_KINDS` selects kinds, as `split,http`.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -167,7 +169,7 @@ fn root_a_change_that_a_connection_cannot_have_is_refused_in_one_line() {
 }
 
 /// Recordings of each program: the kernel and other guests of the machine make each one different.
-const RECORDINGS: usize = 5;
+const RECORDINGS: usize = 3;
 
 /// The values of several recordings, or of their replays.
 #[derive(Default)]
@@ -197,14 +199,10 @@ impl Values {
     }
 }
 
-/// `one` or `two`: the CPUs of most reads.
-fn cpus_of(figures: &Value) -> Option<&'static str> {
-    figures["same_cpu"].as_f64().map(|share| if share >= 0.5 { "one" } else { "two" })
-}
-
 /// Recordings of a kind and of its changed twin in turns, each original with its replay.
 struct Measured {
     kind: &'static str,
+    cpus: &'static str,
     replays: Vec<Value>,
     /// With the think times of a recording without a wait.
     warm_replays: Vec<Value>,
@@ -212,14 +210,14 @@ struct Measured {
 }
 
 impl Measured {
-    fn of(kind: &'static str, size: &[&str], change: &'static str) -> Self {
+    fn of(kind: &'static str, size: &[&str], change: &'static str, cpus: &'static str) -> Self {
         let folder = TempDir::new().expect("a folder");
         let at = |name: &str, more: &[&str]| {
-            recorded(folder.path(), name, &[&[kind], size, more].concat())
+            recorded(folder.path(), name, &[&[kind, "--cpus", cpus], size, more].concat())
         };
         let choice: &[&str] = if kind == "chat" { &["--connection", "all"] } else { &[] };
         let needs_warm = ["split", "http"].contains(&kind);
-        let mut own = Self { kind, replays: vec![], warm_replays: vec![], twins: vec![] };
+        let mut own = Self { kind, cpus, replays: vec![], warm_replays: vec![], twins: vec![] };
         for turn in 0..RECORDINGS {
             let dir = at(&format!("{turn}"), &[]);
             let set = [choice, &["--set", change, "--rounds", "4"]].concat();
@@ -253,7 +251,7 @@ impl Measured {
             );
         };
         let verdicts: Vec<&str> = self.replays.iter().map(|one| text(&one["verdict"])).collect();
-        println!("{}: {}", self.kind, verdicts.join(", "));
+        println!("{} on CPUs: {}: {}", self.kind, self.cpus, verdicts.join(", "));
         let is_timed = self.replays[0]["original"]["exchange_p50_ns"].is_number();
         line(if is_timed { "exchange p50, ns" } else { "throughput, B/s" }, &figure);
         for side in ["client", "server"] {
@@ -268,36 +266,21 @@ impl Measured {
         }
     }
 
-    /// The kernel chooses the CPUs of the changed program: each choice has its prediction.
     fn print_predictions(&self, change: &str) {
         for (name, replays) in [(change, &self.replays), ("--warm", &self.warm_replays)] {
-            for cpus in [Some("one"), Some("two"), None] {
-                let twins =
-                    self.twins.iter().filter(|twin| cpus.is_none() || cpus_of(twin) == cpus);
-                let twins = Values::of(twins.map(figure));
-                let predicted = replays.iter().filter_map(|replay| {
-                    let chosen = replay["cpus"].as_str();
-                    let is_own = chosen == cpus || cpus.is_none();
-                    let run = if is_own { "changed" } else { "changed_other_cpus" };
-                    (chosen.is_some() || cpus.is_none())
-                        .then(|| &replay[run])
-                        .filter(|run| run.is_object())
-                });
-                let predicted = Values::of(predicted.map(figure));
-                if twins.0.is_empty() || predicted.0.is_empty() {
-                    continue;
-                }
-                println!(
-                    "  {name:<16} CPUs {:<10} {:>14.4} {:>14.4} {:>6.2}  {:>6.2} {:>6.2}  ({} of {RECORDINGS})",
-                    cpus.unwrap_or("all"),
-                    twins.median(),
-                    predicted.median(),
-                    predicted.median() / twins.median(),
-                    twins.spread(),
-                    predicted.spread(),
-                    twins.0.len()
-                );
+            let twins = Values::of(self.twins.iter().map(figure));
+            let predicted = Values::of(replays.iter().map(|replay| figure(&replay["changed"])));
+            if predicted.0.is_empty() {
+                continue;
             }
+            println!(
+                "  {name:<32} {:>14.4} {:>14.4} {:>6.2}  {:>6.2} {:>6.2}",
+                twins.median(),
+                predicted.median(),
+                predicted.median() / twins.median(),
+                twins.spread(),
+                predicted.spread()
+            );
         }
     }
 }
@@ -310,10 +293,15 @@ fn root_eight_kinds_are_replayed_next_to_their_changed_twins() {
     }
     println!(
         "  {:<32} {:>14} {:>14} {:>6}  {:>6} {:>6}",
-        "medians of 5", "program", "replay", "ratio", "A/A", "A/A"
+        "medians of 3", "program", "replay", "ratio", "A/A", "A/A"
     );
-    for (kind, size, change) in KINDS {
-        let measured = Measured::of(kind, size, change);
+    let chosen = std::env::var("SOCKSCOPE_KINDS").ok();
+    let is_chosen =
+        |kind| chosen.as_ref().is_none_or(|kinds| kinds.split(',').any(|it| it == kind));
+    let kinds = KINDS.into_iter().filter(|(kind, ..)| is_chosen(*kind));
+    let placed = kinds.flat_map(|kind| ["one", "two"].map(|cpus| (kind, cpus)));
+    for ((kind, size, change), cpus) in placed {
+        let measured = Measured::of(kind, size, change, cpus);
         measured.print_copy();
         measured.print_predictions(change);
         // By cause: a change that made the program better by half makes its replay better.
