@@ -1,7 +1,7 @@
 //! Which fix of a finding `sockscope try` can show, and which one `sockscope replay`.
 
 use sockscope_analysis::{Finding, FindingId};
-use sockscope_record::{Direction, Side};
+use sockscope_record::{Direction, Protocol, Side};
 
 use crate::{Report, order};
 
@@ -51,8 +51,11 @@ pub fn change_to_replay(finding: &Finding) -> Option<&'static str> {
     CHANGES.iter().find(|(id, _)| *id == finding.id).map(|(_, change)| *change)
 }
 
-/// The command that shows it, as a user can paste it.
-pub fn fix_command(finding: &Finding) -> Option<String> {
+/// The command that shows it, as a user can paste it. Of Unix sockets neither command has a form.
+pub fn fix_command(finding: &Finding, protocol: Protocol) -> Option<String> {
+    if protocol.is_unix() {
+        return None;
+    }
     let trial = fix_to_try(finding).map(|one| format!("sockscope try {} -- CMD", one.fix));
     trial.or_else(|| {
         let (connection, change) = (finding.flow.connection().0, change_to_replay(finding)?);
@@ -79,10 +82,11 @@ mod tests {
         finding.id = FindingId::SplitMessage;
         assert_eq!(fix_to_try(&finding), None);
         assert_eq!(
-            fix_command(&finding).unwrap(),
+            fix_command(&finding, Protocol::Tcp).unwrap(),
             "sockscope replay DIR --connection 1 --set one-write"
         );
+        assert_eq!(fix_command(&finding, Protocol::Unix), None);
         finding.id = FindingId::SlowReader;
-        assert_eq!(fix_command(&finding), None);
+        assert_eq!(fix_command(&finding, Protocol::Tcp), None);
     }
 }

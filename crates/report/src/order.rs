@@ -151,6 +151,11 @@ pub(crate) fn is_all_udp(report: &Report<'_>) -> bool {
     connections.all(|connection| connection.connection.protocol == Protocol::Udp)
 }
 
+/// Whether no connection passes a network.
+pub(crate) fn is_all_unix(report: &Report<'_>) -> bool {
+    report.connections().all(|connection| connection.connection.protocol.is_unix())
+}
+
 /// Nanoseconds in each part of the ledgers of all flows together, in the order of
 /// [`LedgerPart::ALL`].
 pub(crate) fn ledger_sum<'a>(

@@ -16,7 +16,7 @@ use sockscope_record::{Process, Protocol, Side};
 use sockscope_render::number::{apportion, percent, rounded};
 
 use crate::Report;
-use crate::order::place_name;
+use crate::order::{is_all_unix, place_name};
 
 /// Parts of the sum of all waits, in nanoseconds. They add up to it.
 pub(crate) struct WaitParts {
@@ -52,6 +52,7 @@ pub(crate) struct Waits<'a> {
     slowest: Option<(&'a ConnectionAnalysis, u64)>,
     /// Servers wait for other servers.
     is_chain: bool,
+    is_all_unix: bool,
 }
 
 impl<'a> Waits<'a> {
@@ -72,6 +73,7 @@ impl<'a> Waits<'a> {
             places: [0; LedgerPart::ALL.len()],
             slowest: None,
             is_chain: !report.analysis.nesting.is_empty(),
+            is_all_unix: is_all_unix(report),
         };
         let mut times: Vec<(u64, u64)> = Vec::new();
         for connection in report.connections() {
@@ -176,7 +178,7 @@ impl<'a> Waits<'a> {
         let most = self.largest_place().map(|place| format!(" ({place})")).unwrap_or_default();
         let shares = self.shares([
             if self.is_chain { format!("servers ({answerer})") } else { answerer.to_owned() },
-            format!("network and kernel{most}"),
+            format!("{}{most}", self.way()),
             "the callers".to_owned(),
             "connections that did not open".to_owned(),
             "not recorded".to_owned(),
@@ -237,7 +239,10 @@ impl<'a> Waits<'a> {
                 "see what {} does from request to response: strace -f -r -p {}, perf trace -p {}.",
                 process.comm, process.pid, process.pid
             ),
-            None => "see what the program does that listens there: ss -ltnp names it.".to_owned(),
+            None => {
+                let listeners = if self.is_all_unix { "x" } else { "tn" };
+                format!("see what the program does that listens there: ss -l{listeners}p names it.")
+            }
         }
     }
 
@@ -261,9 +266,14 @@ impl<'a> Waits<'a> {
 
     fn way_words(&self) -> String {
         match self.largest_place() {
-            Some(place) => format!("to network and kernel, most of it in {place}"),
-            None => "to network and kernel".to_owned(),
+            Some(place) => format!("to {}, most of it in {place}", self.way()),
+            None => format!("to {}", self.way()),
         }
+    }
+
+    /// Bytes of a Unix socket pass no network.
+    fn way(&self) -> &'static str {
+        if self.is_all_unix { "the kernel" } else { "network and kernel" }
     }
 
     /// The place of the ledger that has most of the way.

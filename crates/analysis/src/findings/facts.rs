@@ -166,6 +166,11 @@ impl<'a> FlowFacts<'a> {
         (span.start_ns <= at_ns).then_some(span.part)
     }
 
+    /// Whether the flow passes no network, and has neither segments nor a window.
+    pub(super) fn is_unix(&self) -> bool {
+        self.view.store.connection.protocol.is_unix()
+    }
+
     pub(super) fn sender(&self) -> Side {
         self.view.direction.sender()
     }

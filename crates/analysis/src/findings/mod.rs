@@ -46,6 +46,7 @@ mod no_window_scaling;
 mod pacing_limited;
 mod packets;
 mod phrasing;
+mod protocols;
 mod reads;
 mod receive_window_limited;
 mod resent;
@@ -108,6 +109,8 @@ pub(crate) fn find(view: &ConnectionView<'_>) -> (Vec<Finding>, Vec<Delay>) {
     findings.extend(stop_and_wait::find(view).or_else(|| packets::stop_and_wait(view)));
     findings.extend(unanswered::find(view));
     findings.extend(ack_storm::find(view));
+    let protocol = view.store.connection.protocol;
+    findings.retain(|one| protocols::may_speak(one.id, protocol));
     by_cost(&mut findings);
     (findings, delays)
 }
@@ -122,10 +125,10 @@ fn delays_of(
     if view.requests.list.is_empty() {
         return Vec::new();
     }
-    let mut holds =
-        vec![late_wakeup::holds(facts), slow_reader::holds(facts), slow_accept::holds(facts)];
-    if view.store.connection.protocol == Protocol::Tcp && !is_queued_elsewhere {
-        holds.push(congestion_limited::holds(facts));
+    let mut holds = vec![late_wakeup::holds(facts), slow_reader::holds(facts)];
+    if view.store.connection.protocol == Protocol::Tcp {
+        holds.push(slow_accept::holds(facts));
+        holds.extend((!is_queued_elsewhere).then(|| congestion_limited::holds(facts)));
     }
     caller_delay::of_requests(view.requests, &holds)
 }
@@ -201,8 +204,11 @@ fn of_flow(
     facts: &FlowFacts<'_>,
     opening: &Intervals,
 ) -> Vec<Finding> {
-    let clipped = buffer_clipped::find(facts);
     let reader = [slow_reader::find(facts), late_wakeup::find(facts)];
+    if connection.store.connection.protocol.is_unix() {
+        return reader.into_iter().chain([split_message::find(facts)]).flatten().collect();
+    }
+    let clipped = buffer_clipped::find(facts);
     let queue = interface_queue_limited::find(facts);
     if connection.store.connection.protocol == Protocol::Udp {
         let others = udp_dropped::find(facts, queue.is_some());

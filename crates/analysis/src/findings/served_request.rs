@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use sockscope_record::ConnectionId;
+use sockscope_record::{ConnectionId, Side};
 
 use super::phrasing;
 use crate::ranges::{Range, intersection, union};
@@ -108,7 +108,7 @@ pub(super) fn server_words(connection: &ConnectionAnalysis) -> String {
     let processes = &connection.connection.processes;
     match processes.iter().find(|process| Some(process.side) == side) {
         Some(process) => format!("{} (pid {}), on connection {id}", process.comm, process.pid),
-        None => format!("{}, on connection {id}", connection.connection.server),
+        None => format!("{}, on connection {id}", connection.connection.end(Side::Server)),
     }
 }
 
@@ -196,6 +196,13 @@ fn single_words(analysis: &Analysis, id: RequestId) -> Option<String> {
     let way_ns = parts.request_ns + parts.response_ns;
     Some(match own_ns >= way_ns {
         true => format!("{} of its own", phrasing::time(own_ns)),
-        false => format!("{} in network and kernel", phrasing::time(way_ns)),
+        false => {
+            let connection = analysis.connection(id.connection)?;
+            let way = match connection.connection.protocol.is_unix() {
+                true => "the kernel",
+                false => "network and kernel",
+            };
+            format!("{} in {way}", phrasing::time(way_ns))
+        }
     })
 }

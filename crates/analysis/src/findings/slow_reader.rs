@@ -62,8 +62,11 @@ pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
         return None;
     }
     let receiver = facts.who(facts.receiver());
-    let effect =
-        if was_sender_held { ", which closed the window and stopped the sender" } else { "" };
+    let effect = match (was_sender_held, facts.is_unix()) {
+        (true, false) => ", which closed the window and stopped the sender",
+        (true, true) => ", which stopped the sender",
+        (false, _) => "",
+    };
     let summary = format!(
         "The {receiver} left data unread {}, {}, while it did something else{effect}.",
         phrasing::counted(tally.count, "time"),
@@ -195,6 +198,12 @@ mod tests {
         };
         assert_snapshot!(closed(400_000_000), @"");
         assert_snapshot!(closed(600_000_000), @"slow-reader @server 1x 600 ms: The server left data unread 1 time, 600 ms, while it did something else, which closed the window and stopped the sender.");
+    }
+
+    #[test]
+    fn the_reader_of_a_unix_socket_closes_no_window() {
+        let ledger = "0ms receive_queue.app | 1s end";
+        assert_snapshot!(Fixture::new(&reader("50ms", ""), ledger).unix().found(), @"slow-reader @server 20x 1.00 s: The server left data unread 20 times, 50.0 ms on average, while it did something else.");
     }
 
     #[test]

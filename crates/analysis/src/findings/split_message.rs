@@ -46,7 +46,8 @@ const SIZES_MAX: usize = 8;
 pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
     let turns = turns(facts.view, &facts.writes);
     let messages: Vec<_> = turns.iter().filter(|turn| is_short(turn)).flat_map(messages).collect();
-    held(facts, &messages).or_else(|| scattered(facts, &messages))
+    let held = if facts.is_unix() { None } else { held(facts, &messages) };
+    held.or_else(|| scattered(facts, &messages))
 }
 
 fn is_short(turn: &Turn<'_>) -> bool {
@@ -174,8 +175,9 @@ fn scattered(facts: &FlowFacts<'_>, messages: &[Turn<'_>]) -> Option<Finding> {
     if !is_habit || tally.count * 2 < messages.len() as u64 {
         return None;
     }
+    let carrier = if facts.is_unix() { "write" } else { "segment" };
     let what = format!(
-        "{} of {} went out in {SCATTERED_WRITES_MIN} writes or more each, although one segment could \
+        "{} of {} went out in {SCATTERED_WRITES_MIN} writes or more each, although one {carrier} could \
          have carried it{}.",
         tally.count,
         phrasing::counted(messages.len() as u64, "message"),
@@ -200,7 +202,9 @@ impl Seen {
             let new = of_message.filter(|pass| pass.marks & marks::RETRANSMITTED == 0);
             new.map(|pass| pass.marks & marks::WAITED_FOR != 0).collect::<Vec<bool>>()
         };
-        self.packets += within(flow.at(Point::SendDequeue)).len() as u64;
+        if !facts.is_unix() {
+            self.packets += within(flow.at(Point::SendDequeue)).len() as u64;
+        }
         let arrivals = within(flow.at(Point::ReceiveEnqueue));
         self.wakeups += arrivals.into_iter().filter(|was_awaited| *was_awaited).count() as u64;
     }
@@ -215,6 +219,11 @@ impl Seen {
                 format!("; they took {packets}, and their reader was woken {times}")
             }
             (true, false) => format!("; they took {packets}"),
+            // A Unix socket has no packets.
+            (false, true) if self.packets == 0 => {
+                let times = phrasing::counted(self.wakeups, "time");
+                format!("; their reader was woken {times}")
+            }
             (false, _) => String::new(),
         }
     }
@@ -242,9 +251,10 @@ fn note(tally: &mut Tally, message: &Turn<'_>) {
 fn finding(facts: &FlowFacts<'_>, tally: Tally, what: &str) -> Finding {
     let sender = facts.who(facts.sender());
     let summary = format!("From the {sender}: {what}");
+    let more = if facts.is_unix() { "" } else { "MSG_MORE on all parts but the last, " };
     let fix = format!(
-        "In the {sender}: gather each message into one write (writev, sendmsg, MSG_MORE on all parts \
-         but the last, or a buffered stream flushed once)."
+        "In the {sender}: gather each message into one write (writev, sendmsg, {more}or a buffered \
+         stream flushed once)."
     );
     tally.into_finding(FindingId::SplitMessage, facts, facts.sender(), summary, fix)
 }
@@ -298,6 +308,14 @@ mod tests {
         };
         let text: Vec<_> = (1..=20).map(turn).collect();
         assert_snapshot!(found(&text.join(" | "), "0ms app_idle | 21ms end"), @"split-message @client 20x 0 ns: From the client: 20 of 20 messages went out in 4 writes or more each, although one segment could have carried it; they took 100 packets, and their reader was woken 60 times.");
+    }
+
+    #[test]
+    fn parts_in_a_unix_socket_are_calls_and_wake_ups() {
+        let ledger = "0ms app_idle | 21ms end";
+        assert_snapshot!(Fixture::new(&scattered("20us"), ledger).unix().found(), @"split-message @client 20x 0 ns: From the client: 20 of 20 messages went out in 4 writes or more each, although one write could have carried it.");
+        let woken = scattered("20us").replace("1-8 +9", "1-8 +9 waited");
+        assert_snapshot!(Fixture::new(&woken, ledger).unix().found(), @"split-message @client 20x 0 ns: From the client: 20 of 20 messages went out in 4 writes or more each, although one write could have carried it; their reader was woken 100 times.");
     }
 
     /// As Nagle's algorithm, or autocorking, has it.

@@ -175,6 +175,12 @@ impl Fixture {
         self
     }
 
+    /// The same connection between Unix sockets.
+    pub(super) fn unix(mut self) -> Self {
+        self.store.connection.protocol = Protocol::Unix;
+        self
+    }
+
     /// The same connection, open before the recording.
     pub(super) fn preexisting(mut self) -> Self {
         self.store.connection.preexisting = true;
@@ -216,8 +222,18 @@ impl Fixture {
         lines.join("\n")
     }
 
+    /// Of each fixture the same records are looked at as those of Unix sockets.
     pub(super) fn findings(&self) -> Vec<crate::Finding> {
-        self.with_view(|view| super::find(view).0)
+        for protocol in Protocol::ALL.into_iter().filter(|one| one.is_unix()) {
+            self.as_protocol(protocol).iter().for_each(|one| assert_is_of_unix(one, protocol));
+        }
+        self.as_protocol(self.store.connection.protocol)
+    }
+
+    fn as_protocol(&self, protocol: Protocol) -> Vec<crate::Finding> {
+        let mut store = self.store.clone();
+        store.connection.protocol = protocol;
+        self.with_view_of(&store, |view| super::find(view).0)
     }
 
     /// The result of `look` on the client's flow.
@@ -226,9 +242,17 @@ impl Fixture {
     }
 
     fn with_view<T>(&self, look: impl FnOnce(&ConnectionView<'_>) -> T) -> T {
+        self.with_view_of(&self.store, look)
+    }
+
+    fn with_view_of<T>(
+        &self,
+        store: &ConnectionStore,
+        look: impl FnOnce(&ConnectionView<'_>) -> T,
+    ) -> T {
         let directions = [Direction::FromClient, Direction::FromServer];
-        let analyses = directions.map(|direction| analysis(&self.store, direction));
-        let times = self.store.flows.iter().flat_map(|flow| {
+        let analyses = directions.map(|direction| analysis(store, direction));
+        let times = store.flows.iter().flat_map(|flow| {
             let passes = flow.passages.iter().flatten().map(|pass| pass.at_ns);
             passes.chain(flow.events.iter().map(|event| event.at_ns))
         });
@@ -237,11 +261,11 @@ impl Fixture {
         let end_ns = times.iter().copied().max().unwrap_or(0);
         let drop_reasons = &self.drop_reasons;
         let unknown_ns = directions.map(|direction| {
-            let curves = FlowCurves::new(&self.store, direction, &self.losses, drop_reasons);
+            let curves = FlowCurves::new(store, direction, &self.losses, drop_reasons);
             curves.curves.each_ref().map(|curve| curve.unknown_ns().collect())
         });
         let flow = |direction| FlowView {
-            store: &self.store,
+            store,
             direction,
             timeline: if direction == Direction::FromClient { &self.timeline } else { &[] },
             analysis: &analyses[direction as usize],
@@ -251,10 +275,10 @@ impl Fixture {
             unknown_ns: &unknown_ns[direction as usize],
             drop_reasons,
         };
-        let losses = Losses::touching(self.store.connection.protocol, &self.losses);
-        let unopened = outcome::unopened(&self.store, &losses, drop_reasons);
+        let losses = Losses::touching(store.connection.protocol, &self.losses);
+        let unopened = outcome::unopened(store, &losses, drop_reasons);
         look(&ConnectionView {
-            store: &self.store,
+            store,
             flows: directions.map(flow),
             buffers: &[],
             exchanges: self.exchanges.as_ref(),
@@ -262,6 +286,22 @@ impl Fixture {
             unopened: unopened.as_ref(),
             openings: &self.openings,
         })
+    }
+}
+
+/// A Unix socket has no network, and its findings no word of one.
+fn assert_is_of_unix(finding: &crate::Finding, protocol: Protocol) {
+    let id = finding.id;
+    assert!(super::protocols::may_speak(id, protocol), "{} of {}", id.name(), protocol.name());
+    let evidence = finding.evidence.iter().map(|one| one.text.as_str());
+    let texts = [finding.summary.as_str(), finding.fix.as_str()].into_iter().chain(evidence);
+    for text in texts {
+        let lower = text.to_lowercase();
+        for word in
+            ["segment", "window", "ack", "mss", "nagle", "tcp", "packet", "path", "msg_more"]
+        {
+            assert!(!lower.contains(word), "{} of {}: {text}", id.name(), protocol.name());
+        }
     }
 }
 

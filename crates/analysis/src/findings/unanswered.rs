@@ -93,7 +93,8 @@ fn fix(view: &ConnectionView<'_>, request: &Request, answerer: Side) -> String {
             format!("In the {}: find what it waits for, on its own host.", answerer.name())
         }
         (None, None) => {
-            "No program was seen to accept the connection: see why (ss -ltn).".to_owned()
+            let listeners = if view.store.connection.protocol.is_unix() { "x" } else { "tn" };
+            format!("No program was seen to accept the connection: see why (ss -l{listeners}).")
         }
     }
 }

@@ -144,7 +144,7 @@ impl Report {
         )
     }
 
-    fn all_findings(&self) -> impl Iterator<Item = &Value> {
+    pub fn all_findings(&self) -> impl Iterator<Item = &Value> {
         self.connections().iter().flat_map(findings_of)
     }
 }

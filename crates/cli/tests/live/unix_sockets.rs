@@ -7,15 +7,52 @@ use std::process::Command;
 use serde_json::Value;
 
 use crate::background::Background;
-use crate::bundle::{Recorder, Recording, run_once, whole};
+use crate::bundle::{Recorder, Recording, run_once, sockscope_says, whole};
 use crate::report::count;
 use crate::turn;
 
 /// Records a Python program of these lines.
 fn python(lines: &[&str]) -> Recording {
     let command = ["python3", "-B", "-c", &lines.join("\n")].map(str::to_owned);
-    whole(|| run_once(&["--unix"], &command))
+    let recording = whole(|| run_once(&["--unix"], &command));
+    assert_speaks_of_no_network(&recording);
+    recording
 }
+
+/// A recording of Unix sockets alone has no segment, window or acknowledgment to speak of.
+fn assert_speaks_of_no_network(recording: &Recording) {
+    let dir = recording.dir().display().to_string();
+    let texts = [&["report", &dir, "--full"][..], &["show", &dir]].map(sockscope_says);
+    let finds = recording.report.all_findings().map(ToString::to_string);
+    for text in texts.into_iter().chain(finds) {
+        // The third line of the report has the command.
+        let lines = text.lines().filter(|line| !line.starts_with("command"));
+        let words = lines.flat_map(|line| line.split(|letter: char| !letter.is_alphanumeric()));
+        for word in words.map(str::to_lowercase) {
+            let is_of_tcp = NETWORK_WORDS.contains(&word.as_str());
+            assert!(!is_of_tcp, "{word} in {text}");
+        }
+    }
+}
+
+const NETWORK_WORDS: [&str; 16] = [
+    "segment",
+    "segments",
+    "window",
+    "tcp",
+    "ack",
+    "acks",
+    "mss",
+    "nagle",
+    "packet",
+    "packets",
+    "wire",
+    "network",
+    "acknowledgment",
+    "acknowledgments",
+    "retransmitted",
+    "retransmission",
+];
 
 /// Bytes of both flows of the connection whose server has this name.
 fn bytes(recording: &Recording, server: &str) -> [u64; 2] {

@@ -59,7 +59,7 @@ impl<'r, 'a> Subsection<'r, 'a> {
                     @for line in lines::traffic(report, connection, flow)? {
                         h3 { (line.label) ": " (line.text) }
                     }
-                    (path::picture(flow, is_udp))
+                    (path::picture(flow, connection.connection.protocol))
                     h4 { "Ledger: the place of the oldest unread byte, shares of time" }
                     (bars::sum(&flow.ledger, is_udp, bars::WIDE))
                     (bars::legend(&flow.ledger, is_udp))

@@ -25,13 +25,18 @@ pub(super) fn section<'a>(
         @if !findings.is_empty() {
             h3 { "Findings" }
             @for (index, finding) in findings.into_iter().enumerate() {
-                (one(report, finding, &anchor(connection, index), has_figures))
+                (one(report, connection, (finding, &anchor(connection, index)), has_figures))
             }
         }
     }
 }
 
-fn one(report: &Report<'_>, finding: &Finding, anchor: &str, has_figures: bool) -> Markup {
+fn one(
+    report: &Report<'_>,
+    connection: &ConnectionAnalysis,
+    (finding, anchor): (&Finding, &str),
+    has_figures: bool,
+) -> Markup {
     let cost = match finding.cost_ns {
         0 => "no cost of its own".to_owned(),
         ns => {
@@ -62,7 +67,7 @@ fn one(report: &Report<'_>, finding: &Finding, anchor: &str, has_figures: bool) 
                 }
             }
             p class="fix" { strong { "Fix: " } (printable(&finding.fix)) }
-            @if let Some(command) = fix_to_try::fix_command(finding) {
+            @if let Some(command) = fix_to_try::fix_command(finding, connection.connection.protocol) {
                 p { "Try: " code class="command" { (printable(&command)) } }
             }
         }

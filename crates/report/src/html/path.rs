@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 use sockscope_analysis::{Distribution, FlowAnalysis, StageAnalysis, Uncertainty};
-use sockscope_record::Stage;
+use sockscope_record::{Protocol, Stage};
 use sockscope_render::number::{rounded, size, time};
 use sockscope_render::style::Charset;
 
@@ -72,7 +72,11 @@ fn kind(stage: Stage) -> &'static str {
     }
 }
 
-pub(super) fn picture(flow: &FlowAnalysis, is_udp: bool) -> Markup {
+pub(super) fn picture(flow: &FlowAnalysis, protocol: Protocol) -> Markup {
+    // Bytes of a Unix socket pass points 1 and 7 at one instant, and no other until point 8.
+    let stages: &[Stage] =
+        if protocol.is_unix() { &[Stage::ReceiveQueue] } else { &Stage::ALL[..7] };
+    let is_udp = protocol == Protocol::Udp;
     let stage = |wanted: Stage| flow.stages.iter().find(|one| one.stage == wanted);
     html! {
         div class="wide" {
@@ -80,7 +84,7 @@ pub(super) fn picture(flow: &FlowAnalysis, is_udp: bool) -> Markup {
                 thead {
                     tr {
                         th scope="row" { "write()" }
-                        @for stage in &Stage::ALL[..7] {
+                        @for stage in stages {
                             th scope="col" class={ (kind(*stage)) " " (palette::stage(*stage).class) } {
                                 span class="point" { (stage.enter().number()) }
                                 span class="line" {}
@@ -94,8 +98,8 @@ pub(super) fn picture(flow: &FlowAnalysis, is_udp: bool) -> Markup {
                     @for (label, cell) in rows(flow) {
                         tr {
                             th scope="row" { (label) }
-                            @for one in Stage::ALL {
-                                td class="number" { (stage(one).map_or(unknown(), cell)) }
+                            @for one in stages.iter().chain([&Stage::Total]) {
+                                td class="number" { (stage(*one).map_or(unknown(), cell)) }
                             }
                         }
                     }

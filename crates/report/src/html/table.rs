@@ -72,7 +72,6 @@ fn row<'a>(report: &Report<'a>, connection: &'a ConnectionAnalysis, has_section:
 /// The programs and the address of an end.
 fn end(connection: &ConnectionAnalysis, side: Side) -> Markup {
     let about = &connection.connection;
-    let address = if side == Side::Client { about.client } else { about.server };
     let mut names: Vec<&str> = about
         .processes
         .iter()
@@ -84,6 +83,6 @@ fn end(connection: &ConnectionAnalysis, side: Side) -> Markup {
     let group = groups.filter_map(|process| process.named_group()).map(ToString::to_string).next();
     html! {
         @if !names.is_empty() { (printable(&names.join(", "))) " " }
-        span class="address" { (address) @if let Some(group) = group { " " (printable(&group)) } }
+        span class="address" { (printable(&about.end(side).to_string())) @if let Some(group) = group { " " (printable(&group)) } }
     }
 }

@@ -43,7 +43,7 @@ pub(super) struct ConnectionView<'a> {
 impl<'a> ConnectionView<'a> {
     pub(super) fn new(report: &Report<'a>, analysis: &'a ConnectionAnalysis) -> Self {
         let connection = &analysis.connection;
-        let is_udp = connection.protocol == Protocol::Udp;
+        let is_tcp = connection.protocol == Protocol::Tcp;
         Self {
             id: connection.id.0,
             protocol: connection.protocol.name(),
@@ -54,8 +54,11 @@ impl<'a> ConnectionView<'a> {
                 server: server.to_string(),
             }),
             processes: connection.processes.iter().map(ProcessView::new).collect(),
-            flows: report.flows(analysis).map(|flow| FlowView::new(flow, is_udp)).collect(),
-            findings: report.findings(analysis).map(FindingView::new).collect(),
+            flows: report.flows(analysis).map(|flow| FlowView::new(flow, is_tcp)).collect(),
+            findings: report
+                .findings(analysis)
+                .map(|finding| FindingView::new(finding, connection.protocol))
+                .collect(),
             opened_ns: connection.opened_ns,
             closed_ns: connection.closed_ns,
             preexisting: connection.preexisting,
@@ -140,7 +143,7 @@ struct FindingView<'a> {
 }
 
 impl<'a> FindingView<'a> {
-    fn new(finding: &'a Finding) -> Self {
+    fn new(finding: &'a Finding, protocol: Protocol) -> Self {
         Self {
             id: finding.id.name(),
             count: finding.count,
@@ -150,7 +153,7 @@ impl<'a> FindingView<'a> {
             summary: &finding.summary,
             evidence: finding.evidence.iter().map(EvidenceView::new).collect(),
             fix: &finding.fix,
-            command: fix_to_try::fix_command(finding),
+            command: fix_to_try::fix_command(finding, protocol),
         }
     }
 }

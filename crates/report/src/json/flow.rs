@@ -71,7 +71,7 @@ impl<'a> InterfaceView<'a> {
 }
 
 impl<'a> FlowView<'a> {
-    pub(super) fn new(flow: &'a FlowAnalysis, is_udp: bool) -> Self {
+    pub(super) fn new(flow: &'a FlowAnalysis, is_tcp: bool) -> Self {
         let direction = flow.id.direction();
         let at_least = &flow.at_least;
         Self {
@@ -94,7 +94,7 @@ impl<'a> FlowView<'a> {
             throughput_is_lower_bound: at_least.throughput,
             ledger_total_ns: flow.ledger.total_ns(),
             ledger_wire_uncertainty_ns: at_most(flow.ledger_uncertainty(LedgerPart::Wire)),
-            acks: (!is_udp).then(|| AcksView::new(&flow.acks, at_least.acks)),
+            acks: is_tcp.then(|| AcksView::new(&flow.acks, at_least.acks)),
             bursts: BurstsView::new(&flow.bursts, at_least.bursts),
             write_bytes: flow.write_bytes.as_ref().map(SizesView::new),
             write_count_is_lower_bound: at_least.writes,

@@ -155,7 +155,10 @@ pub(super) fn write_head(
         let more = (stores.len() - NAMED_MAX) as u64;
         writeln!(out, "# and {} more", counted(more, "connection"))?;
     }
-    out.write_all(LEGEND.as_bytes())?;
+    // Records of Unix sockets have no acknowledgments.
+    let has_acks = stores.iter().any(|store| !store.connection.protocol.is_unix());
+    let acks = if has_acks { "; ack: of the other flow's" } else { "" };
+    writeln!(out, "{LEGEND}{acks}")?;
     let wall_clock = if has_wall_clock { "wall clock      " } else { "" };
     writeln!(
         out,
@@ -167,8 +170,7 @@ pub(super) fn write_head(
 const LEGEND: &str = "\
 # time: seconds since the first event; delta: microseconds since the line above
 # >: from the client, <: from the server, *: any flow; p: the point passed, 1 to 8
-# range: bytes of the flow's stream, the last one excluded; ack: of the other flow's
-";
+# range: bytes of the flow's stream, the last one excluded";
 
 fn write_connection(
     store: &ConnectionStore,

@@ -52,7 +52,8 @@ fn write_one(
     }
     let first = format!("{indent}fix: ");
     page.wrapped(&first, INDENT, &finding.fix, Tone::Strong)?;
-    match fix_to_try::fix_command(finding) {
+    let connection = analysis.connection(finding.flow.connection());
+    match connection.and_then(|one| fix_to_try::fix_command(finding, one.connection.protocol)) {
         // In one line, so that it can be pasted.
         Some(command) => page.line(&format!("{indent}try: {command}")),
         None => Ok(()),

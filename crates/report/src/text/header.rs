@@ -195,7 +195,8 @@ fn write_verdict(
     page.labelled("verdict", &costliest(report, &first, costs_most, page), Tone::Bad)?;
     page.labelled("why", &first.worst.summary, Tone::Plain)?;
     page.labelled("fix", &first.worst.fix, Tone::Strong)?;
-    if let Some(command) = fix_to_try::fix_command(first.worst) {
+    if let Some(command) = fix_to_try::fix_command(first.worst, first.worst_in.connection.protocol)
+    {
         page.command("try", &command)?;
     }
     write_waited(report, page)?;
@@ -371,9 +372,8 @@ impl<'a> Dropped<'a> {
     fn words(&self, report: &Report<'_>, page: &Page<'_>) -> String {
         let (time, share) = self.cost(report, page);
         let (id, what) = (self.connection.connection.id.0, self.what());
-        format!(
-            "dropped packets cost most: {time} ({share} of the trace), on connection {id}; {what}."
-        )
+        let dropped = if self.is_unix() { "unread messages" } else { "dropped packets" };
+        format!("{dropped} cost most: {time} ({share} of the trace), on connection {id}; {what}.")
     }
 
     /// The words next to a verdict that cost less, where no finding of the flow has this time.
@@ -405,7 +405,15 @@ impl<'a> Dropped<'a> {
         format!("what the {sender} sent was dropped{}", why.unwrap_or_default())
     }
 
+    fn is_unix(&self) -> bool {
+        self.connection.connection.protocol.is_unix()
+    }
+
     fn fix(&self) -> String {
+        if self.is_unix() {
+            let receiver = self.flow.id.direction().receiver().name();
+            return format!("In the {receiver}: read all messages before the socket is closed.");
+        }
         let place = match self.drops().and_then(|drops| drops.host) {
             Some(host) => format!("On the {}'s host", host.name()),
             None => "On both hosts".to_owned(),

@@ -126,7 +126,7 @@ fn findings(one: &ConnectionAnalysis, start_ns: u64) -> Vec<FindingView<'_>> {
         cost_ns: finding.cost_ns,
         summary: &finding.summary,
         fix: &finding.fix,
-        command: fix_command(finding),
+        command: fix_command(finding, one.connection.protocol),
         evidence: finding
             .evidence
             .iter()

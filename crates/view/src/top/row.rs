@@ -62,13 +62,7 @@ impl Row {
         let sender = self.direction.sender();
         [sender, sender.other()].map(|side| {
             let process = connection.processes.iter().find(|process| process.side == side);
-            process.map_or_else(
-                || match side {
-                    Side::Client => connection.client.to_string(),
-                    Side::Server => connection.server.to_string(),
-                },
-                &name,
-            )
+            process.map_or_else(|| connection.end(side).to_string(), &name)
         })
     }
 }
