@@ -34,8 +34,18 @@ pub(super) const COUNT_MIN: u64 = 3;
 
 pub(super) const SHARE_PERCENT_MIN: u64 = 10;
 
+/// Times in which unread bytes stopped the sender: they closed the window, or filled the buffer of a Unix socket, in
+/// which the reader alone makes room.
+fn stopped(facts: &FlowFacts<'_>) -> Intervals {
+    if !facts.is_unix() {
+        return held_by(&facts.holds, Hold::Rwnd);
+    }
+    let waits = facts.send_buffer_waits.iter();
+    Intervals::union_of(waits.map(|wait| Interval::new(wait.start_ns, wait.end_ns)))
+}
+
 pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
-    let closed = held_by(&facts.holds, Hold::Rwnd);
+    let closed = stopped(facts);
     let mut tally = Tally::default();
     let mut was_sender_held = false;
     for wait in &facts.read_waits {
@@ -78,7 +88,7 @@ pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
 
 /// Times in which the reader did something else, for the sum over the callers' waits.
 pub(super) fn holds(facts: &FlowFacts<'_>) -> FlowHolds {
-    let closed = held_by(&facts.holds, Hold::Rwnd);
+    let closed = stopped(facts);
     let holds = facts.read_waits.iter().filter_map(|wait| {
         let away_ns = away_ns(facts, wait, &closed)?;
         // A process that accepts late may have had no CPU, which is in no account of a reader.
@@ -204,6 +214,23 @@ mod tests {
     fn the_reader_of_a_unix_socket_closes_no_window() {
         let ledger = "0ms receive_queue.app | 1s end";
         assert_snapshot!(Fixture::new(&reader("50ms", ""), ledger).unix().found(), @"slow-reader @server 20x 1.00 s: The server left data unread 20 times, 50.0 ms on average, while it did something else.");
+    }
+
+    /// A call of 40000 bytes fills the queue, and goes on as the reader takes them.
+    fn unix_rounds(period_ms: u64) -> String {
+        let round = |i: u64| {
+            let (at, read) = (i * period_ms, (i + 1) * period_ms);
+            format!("{at}ms 1-7 +2000 | {read}ms 8 +2000 |")
+        };
+        let rounds: String = (0..20).map(round).collect();
+        let text = format!("0ms write +40000 | {rounds} 200ms write-return len=40000");
+        Fixture::new(&text, "0ms receive_queue.app | 200ms end").unix().found()
+    }
+
+    #[test]
+    fn short_absences_stop_the_writer_of_a_unix_socket() {
+        assert_snapshot!(unix_rounds(5), @"slow-reader @server 18x 90.0 ms: The server left data unread 18 times, 5.00 ms on average, while it did something else, which stopped the sender.");
+        assert_snapshot!(unix_rounds(1), @"");
     }
 
     #[test]
