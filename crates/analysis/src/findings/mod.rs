@@ -71,6 +71,7 @@ mod udp_dropped;
 mod udp_receive_drop;
 mod udp_refused;
 mod unanswered;
+mod unix_stop_and_wait;
 mod upstream_wait;
 mod writes;
 
@@ -106,10 +107,13 @@ pub(crate) fn find(view: &ConnectionView<'_>) -> (Vec<Finding>, Vec<Delay>) {
     findings.extend(of_opening);
     findings
         .extend([connection_refused::find(view), reset_unread::find(view)].into_iter().flatten());
-    findings.extend(stop_and_wait::find(view).or_else(|| packets::stop_and_wait(view)));
+    let protocol = view.store.connection.protocol;
+    findings.extend(match protocol.is_unix() {
+        true => unix_stop_and_wait::find(view),
+        false => stop_and_wait::find(view).or_else(|| packets::stop_and_wait(view)),
+    });
     findings.extend(unanswered::find(view));
     findings.extend(ack_storm::find(view));
-    let protocol = view.store.connection.protocol;
     findings.retain(|one| protocols::may_speak(one.id, protocol));
     by_cost(&mut findings);
     (findings, delays)

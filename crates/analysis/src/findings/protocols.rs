@@ -10,11 +10,11 @@ use crate::FindingId;
 pub(super) fn may_speak(id: FindingId, protocol: Protocol) -> bool {
     use FindingId::*;
     match id {
-        SlowReader | LateWakeup | SlowService | UpstreamWait | NPlusOne | HeadOfLine
-        | Unanswered => true,
+        SlowReader | LateWakeup | StopAndWait | SlowService | UpstreamWait | NPlusOne
+        | HeadOfLine | Unanswered => true,
         // In a datagram or a sequenced packet each write is a message.
         SplitMessage => protocol.is_stream(),
-        StopAndWait | InterfaceQueueLimited | BufferClipped => !protocol.is_unix(),
+        InterfaceQueueLimited | BufferClipped => !protocol.is_unix(),
         UdpReceiveDrop | UdpRefused | UdpDropped => protocol == Protocol::Udp,
         NagleDelayedAck | SmallWrites | DelayedAckWait | Corked | SendBufferLimited
         | ReceiveWindowLimited | CongestionLimited | Retransmission | BufferBelowBdp
@@ -39,7 +39,7 @@ mod tests {
         let lines: Vec<_> = FindingId::ALL.into_iter().filter_map(line).collect();
         insta::assert_snapshot!(lines.join("\n"), @r"
         split-message: tcp, unix
-        stop-and-wait: tcp, udp
+        stop-and-wait: tcp, udp, unix, unix-datagram, unix-seqpacket
         slow-reader: tcp, udp, unix, unix-datagram, unix-seqpacket
         late-wakeup: tcp, udp, unix, unix-datagram, unix-seqpacket
         interface-queue-limited: tcp, udp

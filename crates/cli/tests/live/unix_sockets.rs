@@ -267,3 +267,44 @@ fn root_unix_sockets_from_before_the_recording_are_known_as_such() {
     let expected = [("unix", 3, false), ("unix", 6, true), ("unix-datagram", 4, true)];
     assert_eq!(seen, expected, "{}", report.summary());
 }
+
+/// Records a client and a server at the two ends of a pair of sockets, each a process of its own.
+fn between(client: &[&str], server: &[&str]) -> Recording {
+    let indented =
+        |lines: &[&str]| lines.iter().map(|line| format!("    {line}")).collect::<Vec<_>>();
+    let mut lines: Vec<String> = [
+        "import os, socket, time",
+        "a, b = socket.socketpair()",
+        "def exactly(one, size):",
+        "    while size:",
+        "        part = one.recv(size)",
+        "        if not part: os._exit(0)",
+        "        size -= len(part)",
+        "child = os.fork()",
+        "if child:",
+        "    b.close()",
+    ]
+    .map(str::to_owned)
+    .to_vec();
+    lines.extend(indented(client));
+    lines.extend(
+        ["    a.close(); os.waitpid(child, 0)", "else:", "    a.close()"].map(str::to_owned),
+    );
+    lines.extend(indented(server));
+    python(&lines.iter().map(String::as_str).collect::<Vec<_>>())
+}
+
+fn has(recording: &Recording, finding: &str) -> bool {
+    !recording.report.findings(finding).is_empty()
+}
+
+/// The same calls one by one, and 50 ahead of the answers.
+#[test]
+fn root_one_request_at_a_time_on_a_unix_socket_is_found() {
+    let Some(_turn) = turn::take() else { return };
+    let server = ["while True: exactly(b, 10); b.send(b'answer')"];
+    let waits = between(&["for _ in range(3000): a.send(b'q' * 10); exactly(a, 6)"], &server);
+    assert!(has(&waits, "stop-and-wait"), "{}", waits.report.summary());
+    let ahead = between(&["for _ in range(60): a.send(b'q' * 500); exactly(a, 300)"], &server);
+    assert!(!has(&ahead, "stop-and-wait"), "{}", ahead.report.summary());
+}
