@@ -3,6 +3,9 @@
 use std::io::{Read, Write};
 use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -307,4 +310,85 @@ fn root_one_request_at_a_time_on_a_unix_socket_is_found() {
     assert!(has(&waits, "stop-and-wait"), "{}", waits.report.summary());
     let ahead = between(&["for _ in range(60): a.send(b'q' * 500); exactly(a, 300)"], &server);
     assert!(!has(&ahead, "stop-and-wait"), "{}", ahead.report.summary());
+}
+
+/// The same message in four writes, and in one.
+#[test]
+fn root_a_message_of_a_unix_socket_in_several_writes_is_found() {
+    let Some(_turn) = turn::take() else { return };
+    let of = |write: &str| {
+        let ask = format!("for _ in range(100): {write}; exactly(a, 6)");
+        between(&[&ask], &["while True: exactly(b, 36); b.send(b'answer')"])
+    };
+    let split = of("[a.send(b'x' * 9) for _ in range(4)]");
+    assert!(has(&split, "split-message"), "{}", split.report.summary());
+    let whole = of("a.send(b'x' * 36)");
+    assert!(!has(&whole, "split-message"), "{}", whole.report.summary());
+}
+
+/// A reader shares its CPU with three processes that never sleep, and yields to them; and one goes before all others.
+#[test]
+fn root_a_reader_of_a_unix_socket_without_a_cpu_is_found() {
+    let Some(_turn) = turn::take() else { return };
+    let client = [
+        "os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})",
+        "for _ in range(60): a.send(b'm' * 100); time.sleep(0.01)",
+    ];
+    let late_ns = |priority: &str| {
+        let server = [
+            "os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})",
+            "own = os.getpid()",
+            "for _ in range(3):",
+            "    if os.fork() == 0:",
+            "        b.close()",
+            "        while os.getppid() == own: sum(range(10000))",
+            "        os._exit(0)",
+            priority,
+            "while b.recv(100): pass",
+            "os._exit(0)",
+        ];
+        let recording = between(&client, &server);
+        let found = recording.report.findings("late-wakeup");
+        found.iter().map(|one| count(&one["cost_ns"])).sum::<u64>()
+    };
+    let after_ns = late_ns("os.nice(19)");
+    let before_ns = late_ns("os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))");
+    // Other load of the machine may make the second one late too.
+    assert!(
+        after_ns > 2 * before_ns,
+        "late after others {after_ns} ns, before them {before_ns} ns"
+    );
+}
+
+/// This process, which is not picked, sends over sockets of each type all the while.
+#[test]
+fn root_unix_sockets_that_are_not_picked_stay_out() {
+    let Some(_turn) = turn::take() else { return };
+    let (rounds, is_over) = (AtomicU64::new(0), AtomicBool::new(false));
+    let others = || {
+        let mut bytes = [0; 100];
+        let mut stream = UnixStream::pair().expect("a pair of sockets");
+        let messages = UnixDatagram::pair().expect("a pair of sockets");
+        // The bound ends it where the recording fails.
+        while !is_over.load(Ordering::Relaxed) && rounds.load(Ordering::Relaxed) < 200_000 {
+            stream.0.write_all(&bytes).expect("room");
+            stream.1.read_exact(&mut bytes).expect("bytes");
+            messages.0.send(&bytes).expect("room");
+            messages.1.recv(&mut bytes).expect("a message");
+            rounds.fetch_add(1, Ordering::Relaxed);
+            thread::sleep(Duration::from_micros(100));
+        }
+    };
+    let recording = thread::scope(|scope| {
+        scope.spawn(others);
+        let recording = python(&[
+            "import socket, time",
+            "a, b = socket.socketpair(); a.send(b'picked'); time.sleep(0.3); b.recv(6)",
+        ]);
+        is_over.store(true, Ordering::Relaxed);
+        recording
+    });
+    assert!(rounds.into_inner() > 100, "the other sockets were in use");
+    let [one] = recording.report.connections() else { panic!("{}", recording.report.summary()) };
+    assert_eq!([0, 1].map(|flow| count(&one["flows"][flow]["bytes"])), [6, 0], "{one}");
 }
