@@ -4,7 +4,7 @@
 
 use serde_json::{Value, json};
 use sockscope_analysis::{Analysis, ConnectionAnalysis, Finding};
-use sockscope_record::{ControlGroup, Process, Stage};
+use sockscope_record::{Connection, ControlGroup, Process, Side, Stage};
 
 use crate::exponential::Exponential;
 use crate::exposition::{Family, Sample, families};
@@ -166,6 +166,19 @@ fn findings_of(one: &ConnectionAnalysis, at_ns: u64) -> impl Iterator<Item = Val
     one.findings.iter().map(move |finding| record(one, finding, at_ns))
 }
 
+/// Address and port of an end, or the name of its Unix socket.
+fn end(connection: &Connection, side: Side) -> Vec<Value> {
+    let address = if side == Side::Client { connection.client } else { connection.server };
+    let name = format!("{}.address", side.name());
+    match connection.protocol.is_unix() {
+        true => vec![text(&name, &connection.end(side).to_string())],
+        false => vec![
+            text(&name, &address.ip().to_string()),
+            int(&format!("{}.port", side.name()), address.port()),
+        ],
+    }
+}
+
 fn record(one: &ConnectionAnalysis, finding: &Finding, at_ns: u64) -> Value {
     let connection = &one.connection;
     let mut attributes = vec![
@@ -177,11 +190,8 @@ fn record(one: &ConnectionAnalysis, finding: &Finding, at_ns: u64) -> Value {
         json!({"key": "sockscope.cost", "value": {"doubleValue": finding.cost_ns as f64 * 1e-9}}),
         text("sockscope.fix", &finding.fix),
         text("network.transport", connection.protocol.name()),
-        text("client.address", &connection.client.ip().to_string()),
-        int("client.port", connection.client.port()),
-        text("server.address", &connection.server.ip().to_string()),
-        int("server.port", connection.server.port()),
     ];
+    attributes.extend([Side::Client, Side::Server].iter().flat_map(|side| end(connection, *side)));
     let on_side = |it: &&Process| it.side == finding.side;
     if let Some(process) = connection.processes.iter().find(on_side) {
         attributes.push(text("process.executable.name", &process.comm));
@@ -224,7 +234,7 @@ fn of_group(group: &ControlGroup) -> Vec<Value> {
 #[cfg(test)]
 mod tests {
     use sockscope_analysis::{Evidence, FindingId};
-    use sockscope_record::{Container, Pod};
+    use sockscope_record::{ConnectionId, Container, Pod, Protocol, UnixName};
 
     use super::*;
     use crate::testing::analysis;
@@ -321,6 +331,14 @@ mod tests {
         let evidence = attributes.iter().find(|one| one["key"] == "sockscope.evidence").unwrap();
         assert_eq!(evidence["value"]["arrayValue"]["values"][0]["stringValue"], "held at 1 s");
         assert_eq!(sender().findings(&analysis(&[]), 9), None);
+    }
+
+    #[test]
+    fn a_unix_socket_has_its_name_as_the_address_and_no_port() {
+        let names = ["unix:7", "/run/a.sock"].map(UnixName::new);
+        let connection = Connection::of_unix(ConnectionId(1), Protocol::Unix, names, 0);
+        assert_eq!(end(&connection, Side::Client), [text("client.address", "unix:7")]);
+        assert_eq!(end(&connection, Side::Server), [text("server.address", "/run/a.sock")]);
     }
 
     #[test]
