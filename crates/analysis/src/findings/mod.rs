@@ -71,6 +71,7 @@ mod udp_dropped;
 mod udp_receive_drop;
 mod udp_refused;
 mod unanswered;
+mod unix_send_buffer_limited;
 mod unix_stop_and_wait;
 mod upstream_wait;
 mod writes;
@@ -210,7 +211,8 @@ fn of_flow(
 ) -> Vec<Finding> {
     let reader = [slow_reader::find(facts), late_wakeup::find(facts)];
     if connection.store.connection.protocol.is_unix() {
-        return reader.into_iter().chain([split_message::find(facts)]).flatten().collect();
+        let of_sender = [split_message::find(facts), unix_send_buffer_limited::find(facts)];
+        return reader.into_iter().chain(of_sender).flatten().collect();
     }
     let clipped = buffer_clipped::find(facts);
     let queue = interface_queue_limited::find(facts);

@@ -15,12 +15,13 @@ pub(super) fn may_speak(id: FindingId, protocol: Protocol) -> bool {
         // In a datagram or a sequenced packet each write is a message.
         SplitMessage => protocol.is_stream(),
         InterfaceQueueLimited | BufferClipped => !protocol.is_unix(),
+        SendBufferLimited => protocol != Protocol::Udp,
         UdpReceiveDrop | UdpRefused | UdpDropped => protocol == Protocol::Udp,
-        NagleDelayedAck | SmallWrites | DelayedAckWait | Corked | SendBufferLimited
-        | ReceiveWindowLimited | CongestionLimited | Retransmission | BufferBelowBdp
-        | AcceptQueueFull | SynDropped | ConnectionRefused | ResetUnread | ConnectionChurn
-        | SmallReads | NetworkQueue | PacingLimited | MtuBlackhole | SillyWindow | AckStorm
-        | BufferMismatch | SlowAccept | NoWindowScaling => protocol == Protocol::Tcp,
+        NagleDelayedAck | SmallWrites | DelayedAckWait | Corked | ReceiveWindowLimited
+        | CongestionLimited | Retransmission | BufferBelowBdp | AcceptQueueFull | SynDropped
+        | ConnectionRefused | ResetUnread | ConnectionChurn | SmallReads | NetworkQueue
+        | PacingLimited | MtuBlackhole | SillyWindow | AckStorm | BufferMismatch | SlowAccept
+        | NoWindowScaling => protocol == Protocol::Tcp,
     }
 }
 
@@ -40,6 +41,7 @@ mod tests {
         insta::assert_snapshot!(lines.join("\n"), @r"
         split-message: tcp, unix
         stop-and-wait: tcp, udp, unix, unix-datagram, unix-seqpacket
+        send-buffer-limited: tcp, unix, unix-datagram, unix-seqpacket
         slow-reader: tcp, udp, unix, unix-datagram, unix-seqpacket
         late-wakeup: tcp, udp, unix, unix-datagram, unix-seqpacket
         interface-queue-limited: tcp, udp

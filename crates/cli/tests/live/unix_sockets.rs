@@ -392,3 +392,17 @@ fn root_unix_sockets_that_are_not_picked_stay_out() {
     let [one] = recording.report.connections() else { panic!("{}", recording.report.summary()) };
     assert_eq!([0, 1].map(|flow| count(&one["flows"][flow]["bytes"])), [6, 0], "{one}");
 }
+
+/// A buffer for two chunks of a call, and one that is larger than the usual size.
+#[test]
+fn root_a_send_buffer_that_is_too_small_for_a_unix_socket_is_found() {
+    let Some(_turn) = turn::take() else { return };
+    let of = |bytes: u32| {
+        let set = format!("a.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, {bytes})");
+        between(&[&set, "a.sendall(b'x' * 4000000)"], &["while b.recv(65536): pass"])
+    };
+    let small = of(4096);
+    assert!(has(&small, "send-buffer-limited"), "{}", small.report.summary());
+    let large = of(200_000);
+    assert!(!has(&large, "send-buffer-limited"), "{}", large.report.summary());
+}

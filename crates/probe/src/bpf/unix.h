@@ -159,6 +159,22 @@ static __noinline int note_unix_peer(const struct sock *sk, __u32 flow)
 	return 0;
 }
 
+/* The send buffer of the socket that sends the flow, as it is now. Its receive buffer holds nothing back. */
+static __noinline int note_unix_buffer(const struct sock *sk, __u32 flow)
+{
+	struct sock *own = KERNEL_CAST(sock, sk);
+	struct event *e = reserve_event(EVENT_SOCKET, false);
+
+	if (!e)
+		return 0;
+	e->connection = flow / 2;
+	e->flow = flow;
+	e->sndbuf = FIELD(own, sk_sndbuf);
+	e->userlocks = FIELD_BITS(own, sk_userlocks);
+	bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);
+	return 0;
+}
+
 /*
  * The connection gets its number at its first recorded event. `own` sends or reads now. The end with a name is the
  * server; without any, the end that uses it first is the client. `from_own` and `to_own` are bytes that were in the
@@ -194,6 +210,8 @@ static __noinline struct unix_end *open_unix(struct sock *own, struct sock *peer
 	e->inode[!is_server] = inode_of(peer);
 	name_unix(e, is_server ? own : peer);
 	bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);
+	note_unix_buffer(own, number * 2 + is_server);
+	note_unix_buffer(peer, number * 2 + !is_server);
 	note_unix_peer(own, number * 2 + !is_server);
 	note_unix_peer(peer, number * 2 + is_server);
 	end->taken = other->read = 0;

@@ -197,6 +197,9 @@ static __noinline struct unix_pair *open_pair(const struct unix_message *m)
 	e->inode[!from_server] = inode_of(receiver);
 	name_unix(e, from_server ? sender : receiver);
 	bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);
+	note_unix_buffer(receiver, pair.connection * 2 + !from_server);
+	if (is_there)
+		note_unix_buffer(sender, pair.connection * 2 + from_server);
 	note_unix_peer(receiver, pair.connection * 2 + from_server);
 	if (is_there)
 		note_unix_peer(sender, pair.connection * 2 + !from_server);
