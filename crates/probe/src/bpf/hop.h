@@ -12,20 +12,23 @@
 static __noinline int report_device(const struct net_device *dev, const struct flow_slot *slot)
 {
 	struct device place = { .index = dev->ifindex, .netns = dev->nd_net.net->ns.inum };
-	__u8 known = 1;
+	struct device_name name = {};
+	const struct device_name *known;
 	struct event *e;
 
-	if (bpf_map_lookup_elem(&announced_devices, &place))
+	bpf_probe_read_kernel(&name, sizeof(name),
+			      (const void *)dev + bpf_core_field_offset(struct net_device, name));
+	known = bpf_map_lookup_elem(&announced_devices, &place);
+	if (known && known->words[0] == name.words[0] && known->words[1] == name.words[1])
 		return 0;
 	e = reserve_event(EVENT_DEVICE, is_of_others(slot));
 	if (!e)
 		return 0;
 	e->number = place.index;
 	e->netns = place.netns;
-	bpf_probe_read_kernel(e->comm, sizeof(e->comm),
-			      (const void *)dev + bpf_core_field_offset(struct net_device, name));
+	__builtin_memcpy(e->comm, &name, sizeof(name));
 	bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);
-	bpf_map_update_elem(&announced_devices, &place, &known, BPF_ANY);
+	bpf_map_update_elem(&announced_devices, &place, &name, BPF_ANY);
 	return 0;
 }
 

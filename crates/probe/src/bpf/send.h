@@ -516,12 +516,11 @@ static __always_inline __u32 use_of(const struct flow_slot *slot, __u32 directio
 }
 
 /*
- * A segment of an established connection: the socket identifies it. Its stack lies below that of
- * outgoing_packet() and all functions which that calls, so it is kept small. Returns use_of(), or 0.
+ * A segment of an established connection: the socket identifies it. A function of its own: inlined, its stack
+ * would lie below that of outgoing_packet() and all functions which that calls. Returns use_of(), or 0.
  */
-static __always_inline int outgoing_segment(struct sk_buff *skb, __u8 kind,
-					    const struct net_device *dev, const struct sock *sk,
-					    struct record_list *list)
+static __noinline int outgoing_segment(struct sk_buff *skb, __u8 kind, const struct net_device *dev,
+				       const struct sock *sk, struct record_list *list)
 {
 	struct packet p = { .protocol = IPPROTO_TCP };
 	unsigned char *transport;

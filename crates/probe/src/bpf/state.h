@@ -280,19 +280,23 @@ struct {
 } send_calls SEC(".maps");
 
 /*
- * Devices that the recorder knows by name. The number of a namespace or a device may be used again: those that were not
- * met for long are forgotten, and reported again.
+ * Devices that the recorder knows, with their names: the number of a device or a namespace may be used again. Where
+ * there are more, those are reported each time that a CPU meets them anew.
  */
 struct device {
 	__u32 index;
 	__u32 netns;
 };
-#define DEVICES_MAX 1024
+struct device_name {
+	__u64 words[2]; /* IFNAMSIZ octets */
+};
+#define DEVICES_MAX 4096
 struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__uint(max_entries, DEVICES_MAX);
 	__type(key, struct device);
-	__type(value, __u8);
+	__type(value, struct device_name);
 } announced_devices SEC(".maps");
 
 /* Datagram sockets that got logged data. */
