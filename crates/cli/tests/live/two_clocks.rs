@@ -45,7 +45,7 @@ fn root_the_true_time_of_each_event_is_in_the_band() {
         let drift_ppb = 50_000 * (runs / 2 - run) / (runs / 2);
         let realtime_ns = if run % 2 == 0 { 3_600_000_000_000 } else { -3_600_000_000_000 };
         let server = Clock { start_ns: 9_000_000_000, offset_ns, drift_ppb, realtime_ns };
-        let (times, band) = merged((bundle.connections(), &records), server);
+        let (times, band, ()) = merged((bundle.connections(), &records), server, |_| ());
         assert!(times.len() > 500, "{}", times.len());
         let mut widest = 0;
         for (truth, stated) in times {

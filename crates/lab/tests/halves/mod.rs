@@ -74,11 +74,13 @@ pub fn read(dir: &Path) -> Vec<Record> {
     all
 }
 
-/// What a merge states of the moved host's records: the true time and the stated one of each, and the band.
-pub fn merged(
+/// What a merge states of the moved host's records: the true time and the stated one of each, the band, and the result
+/// of a look at the merged bundle.
+pub fn merged<T>(
     (connections, all): (&[Connection], &[Record]),
     server: Clock,
-) -> (Vec<(u64, u64)>, ClockBand) {
+    look: impl FnOnce(&Path) -> T,
+) -> (Vec<(u64, u64)>, ClockBand, T) {
     let folder = tempfile::tempdir().unwrap();
     let named = |name: &str| folder.path().join(name).with_extension("sockscope");
     let of = |client: bool| -> Vec<Record> {
@@ -103,5 +105,5 @@ pub fn merged(
         assert_eq!((truth.kind, truth.offset), (stated.kind, stated.offset));
         (base.at(truth.at_ns), stated.at_ns)
     });
-    (times.collect(), band)
+    (times.collect(), band, look(&named("both")))
 }
