@@ -25,6 +25,16 @@ pub enum Uncertainty {
     Unknown,
 }
 
+impl Uncertainty {
+    /// Nanoseconds by which the time may be longer or shorter; `None` where no bound is known.
+    pub fn at_most_ns(self) -> Option<u64> {
+        match self {
+            Self::AtMost(ns) => Some(ns),
+            Self::Unknown => None,
+        }
+    }
+}
+
 impl HostClocks {
     /// Error of times between two hosts within an interval; `None` where there is one clock.
     pub(crate) fn between(&self, from_ns: u64, until_ns: u64) -> Option<Uncertainty> {

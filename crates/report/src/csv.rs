@@ -6,13 +6,15 @@
 
 use std::io::{self, Write};
 
-use sockscope_analysis::{ConnectionAnalysis, FlowAnalysis, LedgerPart, StageAnalysis};
+use sockscope_analysis::{
+    ConnectionAnalysis, FlowAnalysis, LedgerPart, StageAnalysis, Uncertainty,
+};
 use sockscope_render::number::rounded;
 
 use crate::{Format, Report, ReportError};
 
 /// Column heads, in order.
-pub(crate) const COLUMNS: [&str; 26] = [
+pub(crate) const COLUMNS: [&str; 27] = [
     "connection",
     "flow",
     "protocol",
@@ -39,6 +41,7 @@ pub(crate) const COLUMNS: [&str; 26] = [
     "byte_delay_ns",
     "flow_bytes_is_lower_bound",
     "length_bytes_max_is_lower_bound",
+    "uncertainty_ns",
 ];
 
 /// CSV with a head line.
@@ -88,14 +91,16 @@ fn write_flow(
         let byte_delay_ns = or_empty(stage.byte_delay_ns.and_then(rounded));
         let (bytes, max) = (flow.at_least.bytes, stage.unknown_intervals > 0);
         let max = or_empty(stage.length_bytes.map(|_| max));
-        writeln!(out, ",{missed_records},,,{byte_delay_ns},{bytes},{max}")?;
+        let uncertainty_ns = or_empty(stage.uncertainty.and_then(Uncertainty::at_most_ns));
+        writeln!(out, ",{missed_records},,,{byte_delay_ns},{bytes},{max},{uncertainty_ns}")?;
     }
     for (part, ns) in LedgerPart::ALL.into_iter().zip(flow.ledger.ns) {
         let share = flow.ledger.share(part);
         let (name, bytes) = (part.name(), flow.bytes);
         let is_lower_bound = flow.at_least.bytes;
         write!(out, "{key},ledger.{name},{bytes},,,,,,,,,,,,,{missed_records},{ns},{share:.9},")?;
-        writeln!(out, ",{is_lower_bound},")?;
+        let uncertainty = flow.ledger_uncertainty(part).and_then(Uncertainty::at_most_ns);
+        writeln!(out, ",{is_lower_bound},,{}", or_empty(uncertainty))?;
     }
     Ok(())
 }
@@ -133,6 +138,8 @@ fn or_empty(value: Option<impl ToString>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use sockscope_record::Stage;
+
     use super::*;
     use crate::fixture::{self, stall, unknown_everything};
     use crate::{Options, Report};
@@ -183,6 +190,22 @@ mod tests {
         assert_eq!([max(0), max(1), max(2)], ["false", "true", ""]);
         assert!(rows[..8].iter().all(|row| column(row, "flow_bytes_is_lower_bound") == "true"));
         assert_eq!(column(rows.last().unwrap(), "flow_bytes_is_lower_bound"), "false");
+    }
+
+    #[test]
+    fn times_between_two_hosts_have_their_error() {
+        let mut analysis = stall();
+        let flow = &mut analysis.connections[0].flows[0];
+        flow.wire_intervals = 3;
+        flow.stages[Stage::Wire as usize].uncertainty = Some(Uncertainty::AtMost(400));
+        flow.stages[Stage::Total as usize].uncertainty = Some(Uncertainty::Unknown);
+        let text = csv(&analysis);
+        let rows = text.lines().skip(1).take(8 + LedgerPart::ALL.len());
+        let errors: Vec<_> = rows
+            .map(|row| (column(row, "stage"), column(row, "uncertainty_ns")))
+            .filter(|(_, error)| !error.is_empty())
+            .collect();
+        assert_eq!(errors, [("wire", "400"), ("ledger.wire", "1200")]);
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! The table `flows`: one row for each direction of each connection, and `stages`: one for each stage of a flow.
 
-use sockscope_analysis::{ConnectionAnalysis, Distribution, FlowAnalysis, StageAnalysis};
+use sockscope_analysis::{
+    ConnectionAnalysis, Distribution, FlowAnalysis, StageAnalysis, Uncertainty,
+};
 use sockscope_record::{Container, ControlGroup, Direction, Pod, Side};
 
 use crate::column::columns;
@@ -121,4 +123,6 @@ columns! {
     length_bytes_max: MaybeWhole "bytes" "Largest length; a lower bound with unknown intervals" = stage.length_bytes.map(|it| it.max);
     resident_bytes: MaybeWhole "bytes" "Bytes in it at the end of the trace" = stage.resident_bytes;
     unknown_intervals: Whole "" "Intervals of its length that missed records make unknown" = stage.unknown_intervals;
+    uncertainty_ns: MaybeWhole "ns" "Delays between two hosts may be so much longer or shorter; null within a host, and where no bound is known" = stage.uncertainty.and_then(Uncertainty::at_most_ns);
+    uncertainty_is_unknown: Flag "" "The clocks of its two hosts differ by an unknown time" = stage.uncertainty == Some(Uncertainty::Unknown);
 }

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, Int64Type, TimestampNanosecondType};
 use arrow_array::{Array, RecordBatch, RecordBatchReader};
-use sockscope_analysis::{Analysis, Analyzer, Evidence, Finding, FindingId, Stores, TraceFacts};
+use sockscope_analysis::{
+    Analysis, Analyzer, Evidence, Finding, FindingId, Stores, TraceFacts, Uncertainty,
+};
 use sockscope_record::{
     Connection, ConnectionId, Container, ControlGroup, FlowId, Kind, Pod, Point, Process, Protocol,
     Record, Side, Stage, UnixName,
@@ -240,6 +242,22 @@ fn findings_have_their_times_and_evidence_in_tables_of_their_own() {
     assert_eq!(wholes(&times, "finding"), [1, 1, 2, 2]);
     assert_eq!(wholes(&times, "end_ns")[..2], [1_000_020, 2_000_030]);
     assert_eq!(wholes(&whole(tables.evidence()), "finding"), [1, 2]);
+}
+
+#[test]
+fn a_stage_between_two_hosts_has_its_error() {
+    let (mut analysis, stores) = analysed();
+    let stages = &mut analysis.connections[0].flows[0].stages;
+    stages[Stage::Wire as usize].uncertainty = Some(Uncertainty::AtMost(400));
+    stages[Stage::Total as usize].uncertainty = Some(Uncertainty::Unknown);
+    let batch = whole(Tables::new(analysis, stores, clock()).stages());
+    let mut errors = vec![(None, false); 16];
+    (errors[Stage::Wire as usize], errors[Stage::Total as usize]) =
+        ((Some(400), false), (None, true));
+    let is_unknown = batch.column_by_name("uncertainty_is_unknown").expect("the column is there");
+    let is_unknown = is_unknown.as_boolean().iter().map(|it| it.expect("a flag"));
+    let found: Vec<_> = options(&batch, "uncertainty_ns").into_iter().zip(is_unknown).collect();
+    assert_eq!(found, errors);
 }
 
 #[test]

@@ -190,8 +190,11 @@ fn touches(ranges: &[Range], stay: &Residence) -> bool {
 #[cfg(test)]
 mod tests {
     use insta::assert_snapshot;
+    use sockscope_record::Connection;
 
     use crate::findings::testing::{evidence, found};
+    use crate::testing::{connection, records};
+    use crate::{Analyzer, FindingId, HostClocks, TraceFacts};
 
     /// Packets that leave together, and arrive `period_us` apart after 10 ms.
     fn through(packets: u64, period_us: u64) -> String {
@@ -227,6 +230,29 @@ mod tests {
         assert_snapshot!(found(&text, WIRE), @"network-queue @client 97x 198 ms: Packets of the client waited 6.00 ms to 198 ms, median 102 ms in the queue of device 3 of network namespace 9, above the 10.0 ms that the path takes (49 % of 400 ms with bytes under way).");
         let elsewhere = found(&through_router(|i| 200 + i), WIRE);
         assert!(elsewhere.contains("between the two hosts"), "{elsewhere}");
+    }
+
+    /// The finding on packets between two hosts whose clocks are known to this error.
+    fn between_hosts(clocks: HostClocks) -> String {
+        let ends = connection(1);
+        let mut analyzer = Analyzer::new();
+        analyzer.connection(Connection { elsewhere: Some([ends.client, ends.server]), ..ends });
+        analyzer.push(&records(&through(100, 2_000)));
+        let analysis = analyzer.finish(TraceFacts { clocks, ..TraceFacts::default() });
+        let mut findings = analysis.connections[0].findings.iter();
+        let queue = findings.find(|finding| finding.id == FindingId::NetworkQueue);
+        queue.expect("packets wait for each other").summary.clone()
+    }
+
+    #[test]
+    fn an_error_of_the_clocks_above_the_median_is_stated() {
+        let known_to = |ms: u64| HostClocks::Bounded(vec![vec![[0, ms * 1_000_000, 1_000_000]]]);
+        let [one_clock, good, bad, unknown] =
+            [HostClocks::One, known_to(100), known_to(120), HostClocks::Unknown].map(between_hosts);
+        // The median time between the hosts is 109 ms.
+        assert_eq!(good, one_clock);
+        assert_snapshot!(bad.strip_prefix(&one_clock).unwrap(), @" The clocks of the two hosts are known to ±120 ms, which is more than the median time between them.");
+        assert_snapshot!(unknown.strip_prefix(&one_clock).unwrap(), @" The clocks of the two hosts differ by an unknown time.");
     }
 
     #[test]

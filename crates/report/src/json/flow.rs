@@ -93,7 +93,9 @@ impl<'a> FlowView<'a> {
             throughput_bytes_per_s: flow.throughput_bytes_per_s.and_then(number),
             throughput_is_lower_bound: at_least.throughput,
             ledger_total_ns: flow.ledger.total_ns(),
-            ledger_wire_uncertainty_ns: at_most(flow.ledger_uncertainty(LedgerPart::Wire)),
+            ledger_wire_uncertainty_ns: flow
+                .ledger_uncertainty(LedgerPart::Wire)
+                .and_then(Uncertainty::at_most_ns),
             acks: is_tcp.then(|| AcksView::new(&flow.acks, at_least.acks)),
             bursts: BurstsView::new(&flow.bursts, at_least.bursts),
             write_bytes: flow.write_bytes.as_ref().map(SizesView::new),
@@ -172,13 +174,6 @@ impl<'a> DropView<'a> {
     }
 }
 
-fn at_most(uncertainty: Option<Uncertainty>) -> Option<u64> {
-    match uncertainty? {
-        Uncertainty::AtMost(ns) => Some(ns),
-        Uncertainty::Unknown => None,
-    }
-}
-
 /// The stages by name, in path order.
 struct StagesView<'a>(&'a [StageAnalysis]);
 
@@ -233,7 +228,7 @@ impl StageView {
             residue_bytes: stage.residue_bytes,
             resident_bytes: stage.resident_bytes,
             unknown_intervals: stage.unknown_intervals,
-            uncertainty_ns: at_most(stage.uncertainty),
+            uncertainty_ns: stage.uncertainty.and_then(Uncertainty::at_most_ns),
             uncertainty_is_unknown: stage.uncertainty == Some(Uncertainty::Unknown),
         }
     }

@@ -1,7 +1,7 @@
 //! One connection: its ends, its path in numbers, its findings with their evidence.
 
 use serde::Serialize;
-use sockscope_analysis::{ConnectionAnalysis, FlowAnalysis, StageAnalysis};
+use sockscope_analysis::{ConnectionAnalysis, FlowAnalysis, StageAnalysis, Uncertainty};
 use sockscope_record::{ConnectionId, Point, Protocol, Side};
 use sockscope_report::{Format, Json, Options, Report, fix_command};
 
@@ -47,6 +47,9 @@ struct StageView {
     delay_max_ns: Option<u64>,
     length_mean_bytes: Option<f64>,
     length_max_bytes: Option<u64>,
+    /// Error of delays between two hosts: null within a host, and where no bound is known.
+    uncertainty_ns: Option<u64>,
+    uncertainty_is_unknown: bool,
 }
 
 #[derive(Serialize)]
@@ -167,6 +170,44 @@ impl StageView {
             delay_max_ns: stage.delay_ns.map(|delay| delay.max),
             length_mean_bytes: stage.length_bytes.map(|length| length.mean),
             length_max_bytes: stage.length_bytes.map(|length| length.max),
+            uncertainty_ns: stage.uncertainty.and_then(Uncertainty::at_most_ns),
+            uncertainty_is_unknown: stage.uncertainty == Some(Uncertainty::Unknown),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroUsize;
+
+    use serde_json::json;
+    use sockscope_analysis::{Analyzer, HostClocks, TraceFacts};
+    use sockscope_record::Connection;
+    use sockscope_report::Origin;
+
+    use super::*;
+    use crate::page::testing::{self, START_NS, passed};
+
+    /// The error of the stage on the wire.
+    fn error(clocks: HostClocks) -> (serde_json::Value, serde_json::Value) {
+        let mut analyzer = Analyzer::new();
+        let ends = testing::connection(1);
+        analyzer.connection(Connection { elsewhere: Some([ends.client, ends.server]), ..ends });
+        analyzer.push(&passed(1, 0, 100, START_NS, START_NS + 9));
+        let facts = TraceFacts { clocks, ..TraceFacts::default() };
+        let (analysis, stores) = analyzer.finish_keeping(facts, NonZeroUsize::MIN);
+        let trace = Trace::whole("merged".to_owned(), Origin::default(), analysis, stores);
+        let Ok(answer) = connection(&trace, 1) else { panic!("it is in the trace") };
+        let stages = testing::json(&answer)["flows"][0]["stages"].clone();
+        let wire = stages.as_array().unwrap().iter().find(|it| it["stage"] == "wire").unwrap();
+        (wire["uncertainty_ns"].clone(), wire["uncertainty_is_unknown"].clone())
+    }
+
+    #[test]
+    fn a_stage_between_two_hosts_has_its_error() {
+        let band = HostClocks::Bounded(vec![vec![[START_NS, 300, 400]]]);
+        assert_eq!(error(band), (json!(400), json!(false)));
+        assert_eq!(error(HostClocks::Unknown), (json!(null), json!(true)));
+        assert_eq!(error(HostClocks::One), (json!(null), json!(false)));
     }
 }

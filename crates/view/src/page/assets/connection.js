@@ -3,7 +3,7 @@
 import { el, chip, inPlace, ledgerBar } from "./elements.js";
 import { address, json } from "./server.js";
 import { TimeFigures } from "./time.js";
-import { atWords, byteWords, count, counted, endWords, nsWords, timeWords } from "./words.js";
+import { atWords, byteWords, count, counted, endWords, errorWords, nsWords, timeWords } from "./words.js";
 
 const S = 1e9;
 const BYTE_WAIT_MS = 40;
@@ -119,7 +119,7 @@ class Page {
     );
   }
 
-  stage({ stage, delay_p50_ns: p50, delay_p99_ns: p99, length_max_bytes: most }) {
+  stage({ stage, delay_p50_ns: p50, delay_p99_ns: p99, length_max_bytes: most, ...error }) {
     const { words, points } = this.context.looks[stage];
     const ends = points || this.context.places.stages.find(({ name }) => name === stage).points;
     const delay = p50 === null ? "?" : nsWords(p50);
@@ -129,6 +129,7 @@ class Page {
       el("div", { class: "delay" }, delay),
       el("div", { class: "more" }, p99 === null ? "" : `p99 ${nsWords(p99)}`),
       el("div", { class: "more" }, most === null ? "" : `most ${byteWords(most)}`),
+      el("div", { class: "more", title: "error of the clocks of the two hosts" }, errorWords(error)),
     );
     return inPlace(box, stage);
   }

@@ -7,6 +7,11 @@ export function nsWords(ns) {
   return ns === null || ns === undefined ? "?" : timeWords(ns / 1e9);
 }
 
+/** `clocks ±0.4 ms` of a stage between two hosts; empty within a host. */
+export function errorWords({ uncertainty_ns: ns, uncertainty_is_unknown: isUnknown }) {
+  return ns === null && !isUnknown ? "" : `clocks ±${nsWords(ns)}`;
+}
+
 export function count(number) {
   return Math.round(number).toLocaleString("en-US");
 }
