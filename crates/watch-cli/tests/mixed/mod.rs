@@ -365,7 +365,10 @@ impl Run {
         self.check_load(&counts, passed_s);
         let at_start = self.at_start;
         let recorded = number_before(&said, " connections recorded");
-        let left_out = number_before(&said, " left out");
+        // Some that are recorded may be left out on the way.
+        let others =
+            if said.contains(" others left out") { " others left out" } else { " left out" };
+        let left_out = number_before(&said, others);
         let opened = at_start.open + counts.opened - at_start.opened;
         let text = format!("recorded {recorded} + left out {left_out} = opened {opened}");
         self.say(&text);
