@@ -95,16 +95,16 @@ impl Recent {
         Self { parts: VecDeque::new(), keep_ns }
     }
 
-    /// Takes the analysis of the next part, which ends at `until_ns`, with its
-    /// [fresh costs](sockscope_analysis::FreshCosts).
-    pub fn push(&mut self, analysis: &Analysis, costs: &[Vec<u64>], until_ns: u64) {
+    /// Takes the analysis of the next part, which ends at `until_ns`.
+    pub fn push(&mut self, analysis: &Analysis, until_ns: u64) {
         let mut part = Part { until_ns, lost_ns: 0, findings: BTreeMap::new(), worst: None };
-        for (one, costs) in analysis.connections.iter().zip(costs) {
-            part.lost_ns = part.lost_ns.saturating_add(costs.iter().copied().max().unwrap_or(0));
-            for (finding, cost_ns) in one.findings.iter().zip(costs) {
-                let worst = Worst::of(one.connection.id, finding, *cost_ns);
+        for one in &analysis.connections {
+            let most = one.findings.iter().map(|finding| finding.cost_ns).max().unwrap_or(0);
+            part.lost_ns = part.lost_ns.saturating_add(most);
+            for finding in &one.findings {
+                let worst = Worst::of(one.connection.id, finding);
                 let cost = part.findings.entry(finding.id).or_default();
-                cost.ns = cost.ns.saturating_add(*cost_ns);
+                cost.ns = cost.ns.saturating_add(finding.cost_ns);
                 keep_worst(&mut cost.worst, &worst);
                 keep_worst(&mut part.worst, &worst);
             }
@@ -144,8 +144,9 @@ impl Recent {
 }
 
 impl Worst {
-    fn of(connection: ConnectionId, finding: &Finding, cost_ns: u64) -> Self {
-        Self { connection, finding: finding.id, cost_ns, summary: finding.summary.clone() }
+    fn of(connection: ConnectionId, finding: &Finding) -> Self {
+        let Finding { id, cost_ns, ref summary, .. } = *finding;
+        Self { connection, finding: id, cost_ns, summary: summary.clone() }
     }
 }
 
@@ -158,19 +159,8 @@ fn keep_worst(kept: &mut Option<Worst>, other: &Worst) {
 
 #[cfg(test)]
 mod tests {
-    use sockscope_analysis::{FreshCosts, TraceFacts, Window};
-    use sockscope_record::{Direction, Kind, Point, Record};
-
     use super::*;
-    use crate::testing::{SECOND, analysis, connection, whole_costs};
-
-    const MS: u64 = 1_000_000;
-
-    impl Recent {
-        fn push_whole(&mut self, analysis: &Analysis, until_ns: u64) {
-            self.push(analysis, &whole_costs(analysis), until_ns);
-        }
-    }
+    use crate::testing::{SECOND, analysis};
 
     fn condition(text: &str) -> Condition {
         text.parse().unwrap()
@@ -192,48 +182,9 @@ mod tests {
         ];
         for (until, costs, expected) in table {
             let findings = [(1, nagle, costs[0]), (2, nagle, costs[1])];
-            recent.push_whole(&analysis(&findings), until * SECOND);
+            recent.push(&analysis(&findings), until * SECOND);
             assert_eq!(recent.holds(&lost).is_some(), expected, "at {until} s");
         }
-    }
-
-    /// The time that conditions count of a server that does not answer for `stall_ms`: `lost > TIME` holds no more.
-    fn lost_ms(stall_ms: u64) -> u64 {
-        let text = |at_ms: u64, kinds: &[Kind], direction| -> Vec<Record> {
-            let flow = ConnectionId(1).flow(direction);
-            let record = |kind: &Kind| Record {
-                at_ns: at_ms * MS,
-                flow,
-                len: 50,
-                kind: *kind,
-                ..Record::default()
-            };
-            kinds.iter().map(record).collect()
-        };
-        let path = Point::ALL.map(Kind::from);
-        let asked = text(400, &path, Direction::FromClient);
-        let answered = text(400 + stall_ms, &path, Direction::FromServer);
-        let mut records: VecDeque<Record> = asked.into_iter().chain(answered).collect();
-        let mut window = Window::of_active();
-        window.connection(connection(1));
-        let mut recent = Recent::new(Duration::from_secs(10));
-        let mut costs = FreshCosts::default();
-        for now_ns in (1..=5).map(|second| second * SECOND) {
-            while let Some(record) = records.pop_front_if(|record| record.at_ns <= now_ns) {
-                window.push(&[record]);
-            }
-            window.forget_before(now_ns - SECOND);
-            let analysis = window.refresh(TraceFacts::default(), Some(now_ns));
-            recent.push(analysis, &costs.take(analysis, now_ns), now_ns);
-        }
-        let holds = |ms: &u64| recent.holds(&condition(&format!("lost > {ms}ms in 10s"))).is_some();
-        (1..10_000).find(|ms| !holds(ms)).expect("less than ten seconds")
-    }
-
-    #[test]
-    fn a_stall_over_three_refreshes_costs_its_time() {
-        let lost = [500, 1_300, 2_000, 3_000].map(lost_ms);
-        assert_eq!(lost, [500, 1_300, 2_000, 3_000]);
     }
 
     #[test]
@@ -242,7 +193,7 @@ mod tests {
         let mut recent = Recent::new(Duration::from_secs(2));
         let mut begins = |second: u64, cost_ms| {
             let findings = [(1, FindingId::StopAndWait, cost_ms)];
-            recent.push_whole(&analysis(&findings), second * SECOND);
+            recent.push(&analysis(&findings), second * SECOND);
             watched.begins(&recent, second * SECOND).is_some()
         };
         //  second, cost, begins
@@ -258,7 +209,7 @@ mod tests {
     fn a_connection_counts_with_its_most_expensive_finding() {
         let mut recent = Recent::new(Duration::from_secs(10));
         let findings = [(1, FindingId::NagleDelayedAck, 60), (1, FindingId::StopAndWait, 50)];
-        recent.push_whole(&analysis(&findings), SECOND);
+        recent.push(&analysis(&findings), SECOND);
         assert_eq!(recent.holds(&condition("lost > 61ms")), None);
         let worst = recent.holds(&condition("lost > 59ms")).unwrap();
         assert_eq!(
@@ -273,7 +224,7 @@ mod tests {
     #[test]
     fn a_finding_without_a_cost_holds_by_its_presence() {
         let mut recent = Recent::new(Duration::from_secs(10));
-        recent.push_whole(&analysis(&[(3, FindingId::StopAndWait, 0)]), SECOND);
+        recent.push(&analysis(&[(3, FindingId::StopAndWait, 0)]), SECOND);
         assert!(recent.holds(&condition("finding=stop-and-wait")).is_some());
         assert!(recent.holds(&condition("lost > 1ms")).is_none());
     }
@@ -282,7 +233,7 @@ mod tests {
     fn parts_that_no_condition_looks_at_are_dropped() {
         let mut recent = Recent::new(Duration::from_secs(10));
         for second in 1..1_000 {
-            recent.push_whole(&analysis(&[]), second * SECOND);
+            recent.push(&analysis(&[]), second * SECOND);
         }
         assert_eq!(recent.parts.len(), 10);
     }

@@ -1,6 +1,6 @@
 //! Analyses for tests.
 
-use sockscope_analysis::{Analysis, Analyzer, ConnectionAnalysis, Finding, FindingId, TraceFacts};
+use sockscope_analysis::{Analysis, Analyzer, Finding, FindingId, TraceFacts};
 use sockscope_record::{Connection, ConnectionId, Direction, Process, Protocol, Side};
 
 pub const SECOND: u64 = 1_000_000_000;
@@ -49,10 +49,4 @@ pub fn analysis(findings: &[(u32, FindingId, u64)]) -> Analysis {
             .collect();
     }
     analysis
-}
-
-/// The costs of an analysis that is the first of its connections.
-pub fn whole_costs(analysis: &Analysis) -> Vec<Vec<u64>> {
-    let of_one = |one: &ConnectionAnalysis| one.findings.iter().map(|it| it.cost_ns).collect();
-    analysis.connections.iter().map(of_one).collect()
 }
