@@ -198,7 +198,9 @@ fn root_each_query_has_series_and_a_stall_shows_within_one_scrape() {
     // stall has not.
     let next_s = prometheus.wait_for_scrape(folder.path());
     for (title, series, is_shown) in prometheus.shown_at(&queries, before_s) {
-        assert!(!is_shown, "{title} before the stall: {series}");
+        // Bytes behind a dropped segment wait in the send queue as well.
+        let has_other_causes = title == "Delay by stage, p99";
+        assert!(!is_shown || has_other_causes, "{title} before the stall: {series}");
     }
     for (title, series, is_shown) in prometheus.shown_at(&queries, next_s) {
         assert!(is_shown, "{title} at the first scrape after the stall: {series}");
