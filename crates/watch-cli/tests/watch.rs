@@ -274,7 +274,7 @@ while not select.select([0], [], [], 0.001)[0]:
 time.sleep(60)
 ";
 
-/// What is unread when a connection is left out may have been read since: no ledger, residue or finding says otherwise.
+/// Bytes unread when a connection is left out may have been read since: no ledger, residue or finding says otherwise.
 #[test]
 fn root_a_long_connection_is_left_out_on_the_way_and_unknown_from_there_on() {
     let test = "root_a_long_connection_is_left_out_on_the_way_and_unknown_from_there_on";

@@ -92,7 +92,7 @@ fn root_a_bridge_is_a_hop_though_it_leaves_a_packet_its_socket() {
     assert!(text(&found[0]["summary"]).contains("in the queue of far "), "{}", found[0]);
 }
 
-/// What is missing for a tunnel; the device is gone with the namespace that it is tried in.
+/// The reason why a tunnel cannot be made; the device is gone with the namespace that it is tried in.
 fn lack_of_vxlan() -> Option<&'static str> {
     let words =
         ["-n", "ip", "link", "add", "tunnel0", "type", "vxlan", "id", "7", "dstport", "4789"];

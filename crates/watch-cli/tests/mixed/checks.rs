@@ -1,4 +1,4 @@
-//! What the samples of a run must show.
+//! Bounds for the samples of a run.
 
 use super::meter::{Cost, Sample, between, most};
 use super::{Form, SETTLED_S};

@@ -196,7 +196,7 @@ impl Meter {
 
 const ROW_HEAD: &str = "| until s | RSS MB, max | Pss MB, max | segments MB, max | CPU by /proc % | own value % | probes % | share % | records/s | missed |\n|---|---|---|---|---|---|---|---|---|---|";
 
-/// What a part of the run cost, of each recorder that had two samples in it.
+/// Cost of a part of the run, of each recorder that had two samples in it.
 #[derive(Debug, Default)]
 pub struct Cost {
     pub passed_s: f64,

@@ -190,7 +190,7 @@ fn each_message_has_a_record_of_its_own_and_an_unread_one_is_dropped() {
     assert_eq!(decoder.take_changed()[0].protocol, Protocol::UnixDatagram);
 }
 
-/// What a later message of the same pair passes does not cover the message before it.
+/// The points of a later message of the same pair do not cover the message before it.
 #[test]
 fn a_message_behind_an_unread_one_keeps_its_bounds() {
     let mut decoder = opened_by(RawEvent { protocol: 5, ..opening(b"/run/s", [0; 2]) });
