@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
 use signal_hook::consts::SIGUSR1;
-use sockscope_analysis::{TraceFacts, Window};
+use sockscope_analysis::{FreshCosts, TraceFacts, Window};
 use sockscope_probe::{Cgroup, Options, Pick, monotonic_ns};
 use sockscope_program::failure::Failure;
 use sockscope_program::pick::{PickArgs, describe};
@@ -101,6 +101,8 @@ struct Watch<'a> {
     facts: TraceFacts,
     refreshed_ns: Option<u64>,
     records: u64,
+    /// Those of an open wait that earlier refreshes counted.
+    costs: FreshCosts,
     recent: Recent,
     quota: Quota,
     sampling: Option<Sampling>,
@@ -232,6 +234,7 @@ impl<'a> Watch<'a> {
             facts,
             refreshed_ns: None,
             records: 0,
+            costs: FreshCosts::default(),
             recent: Recent::new(longest),
             conditions: conditions.into_iter().map(Watched::new).collect(),
             quota: Quota::new(arguments.per_hour),
@@ -369,7 +372,8 @@ impl<'a> Watch<'a> {
         self.refreshed_ns = Some(until_ns);
         self.window.refresh(self.facts.clone(), Some(until_ns));
         let Some(analysis) = self.window.analysis() else { return };
-        self.recent.push(analysis, until_ns);
+        let costs = self.costs.take(analysis);
+        self.recent.push(analysis, &costs, until_ns);
         if let Some(lines) = &mut self.lines
             && let Err(error) = lines.write(analysis, until_ns, machine::clock())
         {
@@ -380,7 +384,7 @@ impl<'a> Watch<'a> {
         }
         let records = std::mem::take(&mut self.records);
         let mut metrics = self.shared.metrics.lock().unwrap_or_else(PoisonError::into_inner);
-        metrics.add(analysis, records);
+        metrics.add(analysis, &costs, records);
         let stores = analysis.connections.iter().filter_map(|one| {
             let id = one.connection.id;
             Some((self.window.store(id)?, self.window.losses_of(id)))

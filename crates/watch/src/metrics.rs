@@ -12,7 +12,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
 use sockscope_analysis::{
-    Analysis, ConnectionAnalysis, ConnectionStore, DropReasons, FlowCurves, LedgerPart,
+    Analysis, ConnectionAnalysis, ConnectionStore, DropReasons, FlowCurves, FreshCost, LedgerPart,
     LossInterval,
 };
 use sockscope_record::{
@@ -244,18 +244,18 @@ impl Metrics {
         );
     }
 
-    /// Adds the analysis of the next part, with so many new records.
-    pub fn add(&mut self, analysis: &Analysis, records: u64) {
+    /// Adds the analysis of the next part, with its [fresh costs](sockscope_analysis::FreshCosts) and so many new records.
+    pub fn add(&mut self, analysis: &Analysis, costs: &[FreshCost], records: u64) {
         self.records.inc_by(records);
         let sampled = OfSample { sampled: "true" };
         let connections = i64::try_from(analysis.connections.len()).unwrap_or(i64::MAX);
         self.connections.get_or_create(&sampled).set(connections);
         let mut longest = [0u64; Stage::ALL.len()];
         let mut means = [0f64; Stage::ALL.len()];
-        for one in &analysis.connections {
+        for (one, costs) in analysis.connections.iter().zip(costs) {
             let group = self.group(&one.connection);
             self.overflow.inc_by(u64::from(group.port == OTHER));
-            self.add_connection(one, &group);
+            self.add_connection(one, &costs.findings_ns, &group);
             for stage in one.flows.iter().flat_map(|flow| &flow.stages) {
                 let Some(length) = stage.length_bytes else { continue };
                 let longest = &mut longest[stage.stage as usize];
@@ -270,7 +270,7 @@ impl Metrics {
         }
     }
 
-    fn add_connection(&self, one: &ConnectionAnalysis, group: &Group) {
+    fn add_connection(&self, one: &ConnectionAnalysis, costs: &[u64], group: &Group) {
         for (flow, direction) in
             one.flows.iter().zip([Direction::FromClient, Direction::FromServer])
         {
@@ -286,11 +286,11 @@ impl Metrics {
                 }
             }
         }
-        for finding in &one.findings {
+        for (finding, cost_ns) in one.findings.iter().zip(costs) {
             let labels = OfFinding { finding: finding.id.name(), group: group.clone() };
             let example = OfConnection { connection: one.connection.id.0 };
             self.findings.get_or_create(&labels).inc_by(1, Some(example), None);
-            self.lost.get_or_create(&labels).inc_by(finding.cost_ns as f64 * NS);
+            self.lost.get_or_create(&labels).inc_by(*cost_ns as f64 * NS);
         }
     }
 
@@ -427,11 +427,11 @@ mod tests {
     use std::process::{Command, Stdio};
     use std::sync::Arc;
 
-    use sockscope_analysis::{FindingId, TraceFacts, Window};
+    use sockscope_analysis::{FindingId, FreshCosts, TraceFacts, Window};
     use sockscope_record::{ConnectionId, Container, ControlGroup, Kind, Pod, Record};
 
     use super::*;
-    use crate::testing::{SECOND, analysis, connection};
+    use crate::testing::{SECOND, analysis, connection, whole_costs};
 
     #[test]
     fn connections_that_sampling_left_out_are_counted_by_refresh_and_in_all() {
@@ -461,7 +461,7 @@ mod tests {
         let namespace = Some("shop".into());
         group.pod = Some(Pod { uid: "9".into(), namespace, name: Some("web-0".into()) });
         part.connections[0].connection.processes[0].group = Some(Arc::new(group));
-        metrics.add(&part, 7);
+        metrics.add(&part, &whole_costs(&part), 7);
         let labels = "process=\"redis\",port=\"6379\",protocol=\"tcp\",container=\"0123456789ab\",\
                       namespace=\"shop\",pod=\"web-0\"}";
         let text = metrics.text();
@@ -474,8 +474,8 @@ mod tests {
         let mut part = analysis(&[(1, FindingId::NagleDelayedAck, 40)]);
         part.connections[0].flows[0].ledger.ns[LedgerPart::SendNagle as usize] = 40_000_000;
         part.connections[0].flows[0].ledger.ns[LedgerPart::Wire as usize] = 10_000_000;
-        metrics.add(&part, 7);
-        metrics.add(&part, 7);
+        metrics.add(&part, &whole_costs(&part), 7);
+        metrics.add(&part, &whole_costs(&part), 7);
         let text = metrics.text();
         for line in [
             "sockscope_ledger_seconds_total{place=\"send_queue.nagle\",direction=\"client\",process=\"redis\",port=\"6379\",protocol=\"tcp\"} 0.08",
@@ -489,6 +489,30 @@ mod tests {
         ] {
             assert!(text.lines().any(|it| it == line), "{line} is not in\n{text}");
         }
+    }
+
+    #[test]
+    fn a_wait_in_three_refreshes_adds_its_time_once() {
+        let mut metrics = Metrics::default();
+        let mut costs = FreshCosts::default();
+        for (until_ms, finding) in [
+            (750, FindingId::Unanswered),
+            (1_750, FindingId::Unanswered),
+            (2_750, FindingId::SlowReader),
+        ] {
+            let waited_ms = until_ms.min(2_000);
+            let mut part = analysis(&[(1, finding, waited_ms)]);
+            part.connections[0].findings[0].times = vec![(0, waited_ms * 1_000_000)];
+            metrics.add(&part, &costs.take(&part), 0);
+        }
+        let lost = "sockscope_finding_lost_seconds_total{finding=";
+        let text = metrics.text();
+        let lines = text.lines().filter_map(|line| line.strip_prefix(lost));
+        let value = |line: &str| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap();
+        let mut sums: Vec<_> =
+            lines.map(|line| (line.contains("unanswered"), value(line))).collect();
+        sums.sort_by_key(|(is_unanswered, _)| *is_unanswered);
+        assert_eq!(sums, [(false, 2.0), (true, 1.75)]);
     }
 
     #[test]
@@ -532,7 +556,7 @@ mod tests {
             let connection = Connection { server, ..connection(id) };
             part.connections.push(ConnectionAnalysis { connection, ..one.clone() });
         }
-        metrics.add(&part, 0);
+        metrics.add(&part, &whole_costs(&part), 0);
         let text = metrics.text();
         let series =
             text.lines().filter(|line| line.starts_with("sockscope_findings_total")).count();
@@ -573,7 +597,8 @@ mod tests {
     #[test]
     fn promtool_accepts_the_plain_text() {
         let mut metrics = Metrics::default();
-        metrics.add(&analysis(&[(1, FindingId::NagleDelayedAck, 40)]), 7);
+        let part = analysis(&[(1, FindingId::NagleDelayedAck, 40)]);
+        metrics.add(&part, &whole_costs(&part), 7);
         metrics.recorder(&Counted { costs: Some(Default::default()), ..Counted::default() });
         let mut promtool = Command::new("promtool");
         let promtool = promtool

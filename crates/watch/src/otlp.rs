@@ -237,7 +237,7 @@ mod tests {
     use sockscope_record::{ConnectionId, Container, Pod, Protocol, UnixName};
 
     use super::*;
-    use crate::testing::analysis;
+    use crate::testing::{analysis, whole_costs};
 
     fn sender() -> Sender {
         Sender { host: "h".to_owned(), version: "1".to_owned(), started_ns: 5 }
@@ -274,7 +274,8 @@ mod tests {
     #[test]
     fn a_counter_is_a_cumulative_sum_with_its_unit() {
         let mut metrics = Metrics::default();
-        metrics.add(&analysis(&[(1, FindingId::NagleDelayedAck, 40)]), 7);
+        let part = analysis(&[(1, FindingId::NagleDelayedAck, 40)]);
+        metrics.add(&part, &whole_costs(&part), 7);
         let body = sender().metrics(&metrics, 9);
         let resource = &body["resourceMetrics"][0];
         assert_eq!(resource["resource"]["attributes"][2], text("host.name", "h"));
@@ -348,7 +349,7 @@ mod tests {
         let mut part = analysis(&[(1, FindingId::NagleDelayedAck, 40)]);
         let name = "a\"} # \\b\n";
         part.connections[0].connection.processes[0].comm = name.to_owned();
-        metrics.add(&part, 1);
+        metrics.add(&part, &whole_costs(&part), 1);
         let body = sender().metrics(&metrics, 9).to_string();
         let expected = text("process.executable.name", name).to_string();
         assert!(body.contains(&expected), "{expected} is not in {body}");

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use sockscope_analysis::{Analysis, Finding, FindingId};
+use sockscope_analysis::{Analysis, Finding, FindingId, FreshCost};
 use sockscope_record::ConnectionId;
 
 use crate::condition::{Condition, Subject};
@@ -82,7 +82,7 @@ pub struct Worst {
     pub connection: ConnectionId,
     /// Which.
     pub finding: FindingId,
-    /// Its cost in its part.
+    /// Its cost. That of an open wait is from its beginning on.
     pub cost_ns: u64,
     /// One sentence with the figures.
     pub summary: String,
@@ -95,16 +95,16 @@ impl Recent {
         Self { parts: VecDeque::new(), keep_ns }
     }
 
-    /// Takes the analysis of the next part, which ends at `until_ns`.
-    pub fn push(&mut self, analysis: &Analysis, until_ns: u64) {
+    /// Takes the analysis of the next part, which ends at `until_ns`, with its
+    /// [fresh costs](sockscope_analysis::FreshCosts).
+    pub fn push(&mut self, analysis: &Analysis, costs: &[FreshCost], until_ns: u64) {
         let mut part = Part { until_ns, lost_ns: 0, findings: BTreeMap::new(), worst: None };
-        for one in &analysis.connections {
-            let most = one.findings.iter().map(|finding| finding.cost_ns).max().unwrap_or(0);
-            part.lost_ns = part.lost_ns.saturating_add(most);
-            for finding in &one.findings {
+        for (one, fresh) in analysis.connections.iter().zip(costs) {
+            part.lost_ns = part.lost_ns.saturating_add(fresh.lost_ns);
+            for (finding, fresh_ns) in one.findings.iter().zip(&fresh.findings_ns) {
                 let worst = Worst::of(one.connection.id, finding);
                 let cost = part.findings.entry(finding.id).or_default();
-                cost.ns = cost.ns.saturating_add(finding.cost_ns);
+                cost.ns = cost.ns.saturating_add(*fresh_ns);
                 keep_worst(&mut cost.worst, &worst);
                 keep_worst(&mut part.worst, &worst);
             }
@@ -159,8 +159,19 @@ fn keep_worst(kept: &mut Option<Worst>, other: &Worst) {
 
 #[cfg(test)]
 mod tests {
+    use sockscope_analysis::{FreshCosts, TraceFacts, Window};
+    use sockscope_record::{Direction, Kind, Point, Record};
+
     use super::*;
-    use crate::testing::{SECOND, analysis};
+    use crate::testing::{SECOND, analysis, connection, whole_costs};
+
+    const MS: u64 = 1_000_000;
+
+    impl Recent {
+        fn push_whole(&mut self, analysis: &Analysis, until_ns: u64) {
+            self.push(analysis, &whole_costs(analysis), until_ns);
+        }
+    }
 
     fn condition(text: &str) -> Condition {
         text.parse().unwrap()
@@ -182,8 +193,67 @@ mod tests {
         ];
         for (until, costs, expected) in table {
             let findings = [(1, nagle, costs[0]), (2, nagle, costs[1])];
-            recent.push(&analysis(&findings), until * SECOND);
+            recent.push_whole(&analysis(&findings), until * SECOND);
             assert_eq!(recent.holds(&lost).is_some(), expected, "at {until} s");
+        }
+    }
+
+    /// The time that a condition on this subject counts of a stall: from there on `SUBJECT > TIME` does not hold.
+    /// Three requests are read at once, or after the stall, and are answered after it.
+    fn counted_ms(subject: &str, stall_ms: u64, is_read_late: bool) -> u64 {
+        let text = |at_ms: u64, kinds: &[Kind], direction| -> Vec<Record> {
+            let flow = ConnectionId(1).flow(direction);
+            let record = |(kind, number): (&Kind, u64)| Record {
+                at_ns: at_ms * MS,
+                flow,
+                offset: 50 * number,
+                len: 50,
+                kind: *kind,
+                ..Record::default()
+            };
+            let numbers = kinds.iter().flat_map(|kind| (0..3).map(move |number| (kind, number)));
+            numbers.map(record).collect()
+        };
+        let path = Point::ALL.map(Kind::from);
+        let read_ms = if is_read_late { 400 + stall_ms } else { 400 };
+        let asked = text(400, &path[..7], Direction::FromClient);
+        let read = text(read_ms, &path[7..], Direction::FromClient);
+        let answered = text(400 + stall_ms, &path, Direction::FromServer);
+        let mut records: VecDeque<Record> = [asked, read, answered].concat().into();
+        let mut window = Window::of_active();
+        window.connection(connection(1));
+        let mut recent = Recent::new(Duration::from_secs(10));
+        let mut costs = FreshCosts::default();
+        for now_ns in (1..=5).map(|second| second * SECOND) {
+            while let Some(record) = records.pop_front_if(|record| record.at_ns <= now_ns) {
+                window.push(&[record]);
+            }
+            window.forget_before(now_ns - SECOND);
+            let analysis = window.refresh(TraceFacts::default(), Some(now_ns));
+            recent.push(analysis, &costs.take(analysis), now_ns);
+        }
+        let holds =
+            |ms: &u64| recent.holds(&condition(&format!("{subject} > {ms}ms in 10s"))).is_some();
+        (1..10_000).find(|ms| !holds(ms)).expect("less than ten seconds")
+    }
+
+    #[test]
+    fn a_stall_over_several_refreshes_costs_its_time() {
+        let subjects =
+            ["lost", "finding=unanswered", "finding=slow-reader", "finding=slow-service"];
+        // Waits begin at 0.4 s. Refreshes are at whole seconds: the last one in a wait shows it as unanswered.
+        let table = [
+            (500, false, [500, 1, 1, 500]),
+            (1_300, false, [1_300, 600, 1, 1_300]),
+            (2_000, false, [2_000, 1_600, 1, 2_000]),
+            (3_000, false, [3_000, 2_600, 1, 3_000]),
+            (500, true, [500, 1, 500, 1]),
+            (2_000, true, [2_000, 1_600, 2_000, 1]),
+            (3_000, true, [3_000, 2_600, 3_000, 1]),
+        ];
+        for (stall_ms, is_read_late, expected) in table {
+            let counted = subjects.map(|subject| counted_ms(subject, stall_ms, is_read_late));
+            assert_eq!(counted, expected, "{stall_ms} ms, read late: {is_read_late}");
         }
     }
 
@@ -193,7 +263,7 @@ mod tests {
         let mut recent = Recent::new(Duration::from_secs(2));
         let mut begins = |second: u64, cost_ms| {
             let findings = [(1, FindingId::StopAndWait, cost_ms)];
-            recent.push(&analysis(&findings), second * SECOND);
+            recent.push_whole(&analysis(&findings), second * SECOND);
             watched.begins(&recent, second * SECOND).is_some()
         };
         //  second, cost, begins
@@ -209,7 +279,7 @@ mod tests {
     fn a_connection_counts_with_its_most_expensive_finding() {
         let mut recent = Recent::new(Duration::from_secs(10));
         let findings = [(1, FindingId::NagleDelayedAck, 60), (1, FindingId::StopAndWait, 50)];
-        recent.push(&analysis(&findings), SECOND);
+        recent.push_whole(&analysis(&findings), SECOND);
         assert_eq!(recent.holds(&condition("lost > 61ms")), None);
         let worst = recent.holds(&condition("lost > 59ms")).unwrap();
         assert_eq!(
@@ -224,7 +294,7 @@ mod tests {
     #[test]
     fn a_finding_without_a_cost_holds_by_its_presence() {
         let mut recent = Recent::new(Duration::from_secs(10));
-        recent.push(&analysis(&[(3, FindingId::StopAndWait, 0)]), SECOND);
+        recent.push_whole(&analysis(&[(3, FindingId::StopAndWait, 0)]), SECOND);
         assert!(recent.holds(&condition("finding=stop-and-wait")).is_some());
         assert!(recent.holds(&condition("lost > 1ms")).is_none());
     }
@@ -233,7 +303,7 @@ mod tests {
     fn parts_that_no_condition_looks_at_are_dropped() {
         let mut recent = Recent::new(Duration::from_secs(10));
         for second in 1..1_000 {
-            recent.push(&analysis(&[]), second * SECOND);
+            recent.push_whole(&analysis(&[]), second * SECOND);
         }
         assert_eq!(recent.parts.len(), 10);
     }

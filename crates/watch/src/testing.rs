@@ -1,6 +1,8 @@
 //! Analyses for tests.
 
-use sockscope_analysis::{Analysis, Analyzer, Finding, FindingId, TraceFacts};
+use sockscope_analysis::{
+    Analysis, Analyzer, Finding, FindingId, FreshCost, FreshCosts, TraceFacts,
+};
 use sockscope_record::{Connection, ConnectionId, Direction, Process, Protocol, Side};
 
 pub const SECOND: u64 = 1_000_000_000;
@@ -49,4 +51,9 @@ pub fn analysis(findings: &[(u32, FindingId, u64)]) -> Analysis {
             .collect();
     }
     analysis
+}
+
+/// The costs of an analysis that is the first of its connections.
+pub fn whole_costs(analysis: &Analysis) -> Vec<FreshCost> {
+    FreshCosts::default().take(analysis)
 }
