@@ -30,7 +30,8 @@ pub const REFILL_MAX_NS: u64 = 200_000;
 /// wait of a kind of step.
 const REFILL_WRITES_MIN: usize = 3;
 
-/// Steps of one kind: the call and its bytes, then the same of the call before.
+/// Steps of one kind: the call and its bytes, then the same of the call before. Reads in sequence count as one, as a program
+/// does the same after them whether it took the bytes in one call or in several.
 type StepKind = [(Action, u64); 2];
 
 /// Think times that no wait went before, as medians of each kind of step.
@@ -189,18 +190,23 @@ impl Thought {
     }
 }
 
-/// The writes of a sequence, and the reads that a program began to wait in a known time after its write, but for the
-/// first step. They are cold where the last read before waited, or where no read is before them.
+/// The writes of a sequence, and the reads that a program began in a known time after its write, but for the first step.
+/// They are cold where the last read before waited, or where no read is before them.
 fn thoughts(steps: &[Step]) -> impl Iterator<Item = Thought> {
     let mut is_cold = true;
+    let mut read_bytes = 0;
     steps.windows(2).enumerate().filter_map(move |(before_at, pair)| {
         let [before, step] = [&pair[0], &pair[1]];
-        if before.action == Action::Read {
+        let is_after_read = before.action == Action::Read;
+        if is_after_read {
             is_cold = step.after_wait;
         }
-        let begins_to_wait = step.woken && step.think_ns > 0 && before.action == Action::Write;
-        let kind = [(step.action, step.bytes), (before.action, before.bytes)];
-        (step.action == Action::Write || begins_to_wait).then_some(Thought {
+        read_bytes = if is_after_read { read_bytes + before.bytes } else { 0 };
+        let before_bytes = if is_after_read { read_bytes } else { before.bytes };
+        // A read that found its data has the call in its time, which is short.
+        let begins_to_read = step.think_ns > 0 && !is_after_read;
+        let kind = [(step.action, step.bytes), (before.action, before_bytes)];
+        (step.action == Action::Write || begins_to_read).then_some(Thought {
             at: before_at + 1,
             kind,
             is_cold,
@@ -274,7 +280,8 @@ pub(crate) fn median(mut values: Vec<u64>) -> Option<u64> {
 mod tests {
     use super::*;
 
-    /// A side from text: `w100/7` writes 100 bytes after 7 ns; `r20` did not wait for them, `R20` did.
+    /// A side from text: `w100/7` writes 100 bytes after 7 ns; `r20` did not wait for them long, `R20` did, and `f20` found
+    /// them.
     fn side(text: &str) -> Activity {
         let mut after_wait = false;
         let mut steps = Vec::new();
@@ -290,7 +297,7 @@ mod tests {
                 think_ns,
                 after_wait,
                 warm_ns: None,
-                woken: action == Action::Read && think_ns > 0,
+                woken: letter.eq_ignore_ascii_case("r"),
             });
             after_wait = letter == "R";
         }
@@ -332,6 +339,25 @@ mod tests {
         let mut unknown = side(&"w10/200 R50 ".repeat(4));
         unknown.take_warm_times(&quick.warm_times());
         assert_eq!(unknown.sequences[0][1].warm_ns, None);
+    }
+
+    #[test]
+    fn a_read_that_waits_takes_the_time_of_those_that_found_their_data() {
+        // On one CPU the other program answers while this one has not begun to read.
+        let mut cold = side(&"w10/200 R50/45 ".repeat(4));
+        let quick = side(&"w10/60 f50/9 ".repeat(4));
+        assert_eq!(cold.take_warm_times(&quick.warm_times()), 3);
+        let reads = cold.sequences[0].iter().filter(|step| step.action == Action::Read);
+        assert_eq!(reads.map(|step| step.warm_ns).collect::<Vec<_>>(), [Some(9); 4]);
+    }
+
+    #[test]
+    fn a_write_after_two_reads_takes_the_time_of_one_after_as_many_bytes() {
+        // A head and a body in two reads; without the wait they are mostly one, and the program parses both after it.
+        let mut cold = side(&"r10 R60 w5/200 ".repeat(4));
+        let quick = side(&("r70 w5/48 ".repeat(4) + &"r10 r60 w5/22 ".repeat(3)));
+        assert_eq!(cold.take_warm_times(&quick.warm_times()), 4);
+        assert_eq!(warm(&cold), [Some(48); 4]);
     }
 
     #[test]
