@@ -8,8 +8,11 @@ use super::figures::Figures;
 pub const TOLERANCE: f64 = 0.10;
 /// A smaller place of the ledger is not judged.
 pub const PLACE_MIN: f64 = 0.05;
-/// Runs whose median exchanges differ by more than this part of their median cannot tell a copy from another run.
+/// Runs whose figures differ by more than this part of their median cannot tell a copy from another run.
 pub const SPREAD_MAX: f64 = 0.20;
+
+/// The sides, by their flows.
+const SIDES: [&str; 2] = ["client", "server"];
 
 /// A figure of the original and of the copy.
 #[derive(Debug, Clone, PartialEq)]
@@ -34,13 +37,14 @@ pub enum Figure {
 }
 
 /// Whether the unchanged runs are a copy.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Verdict {
     Copy,
     /// The figures that differ.
     NotACopy(Vec<Figure>),
-    /// The figures that differ, by no more than the runs do among themselves.
-    Unclear(Vec<Figure>),
+    /// The figures that differ, and by how much the runs do among themselves in each of them at least, as a part of the
+    /// median.
+    Unclear(Vec<Figure>, f64),
 }
 
 impl Pair {
@@ -68,7 +72,7 @@ pub fn pairs(original: &Figures, copy: &Figures) -> Vec<Pair> {
         let both = original.map(|original| (original, copy.unwrap_or(f64::NAN)));
         pairs.extend(both.map(|(original, copy)| Pair { figure, original, copy, is_judged }));
     }
-    for (flow, side) in ["client", "server"].into_iter().enumerate() {
+    for (flow, side) in SIDES.into_iter().enumerate() {
         let shares = original.shares[flow].iter().zip(&copy.shares[flow]);
         for (part, (original, copy)) in LedgerPart::ALL.into_iter().zip(shares) {
             if original.max(*copy) > PLACE_MIN {
@@ -84,24 +88,64 @@ pub fn pairs(original: &Figures, copy: &Figures) -> Vec<Pair> {
     pairs
 }
 
-/// The largest difference between runs, as a part of their median; 0 without two runs.
-pub fn spread(runs: &[Figures]) -> f64 {
-    let values: Vec<f64> = runs.iter().filter_map(Figures::main).collect();
-    let high = values.iter().copied().fold(f64::MIN, f64::max);
-    let low = values.iter().copied().fold(f64::MAX, f64::min);
-    let middle = super::figures::median(values.into_iter());
-    middle.map_or(0.0, |middle| (high - low) / middle)
+/// The lowest and the highest value of runs, and their difference as a part of the median.
+struct Spread {
+    low: f64,
+    high: f64,
+    share: f64,
 }
 
-/// Judges the runs by these pairs.
+impl Spread {
+    /// `None` without a value.
+    fn of(values: impl Iterator<Item = f64>) -> Option<Self> {
+        let mut values: Vec<f64> = values.collect();
+        values.sort_by(f64::total_cmp);
+        let (low, high) = (*values.first()?, *values.last()?);
+        let middle = super::figures::median(values.into_iter())?;
+        Some(Self { low, high, share: (high - low) / middle })
+    }
+
+    /// Of this figure of a pair in each run.
+    fn of_figure(pair: &Pair, runs: &[Figures]) -> Option<Self> {
+        Self::of(runs.iter().filter_map(|run| match pair.figure {
+            Figure::P50 => run.p50_ns,
+            Figure::P99 => run.p99_ns,
+            Figure::Throughput => run.throughput,
+            Figure::SameCpu => run.same_cpu,
+            Figure::Place(side, part) => {
+                let place = LedgerPart::ALL.iter().position(|own| *own == part)?;
+                run.shares[usize::from(side == SIDES[1])].get(place).copied()
+            }
+        }))
+    }
+}
+
+/// The largest difference between runs in the figure that they are judged by, as a part of the median; 0 without a run.
+pub fn spread(runs: &[Figures]) -> f64 {
+    Spread::of(runs.iter().filter_map(Figures::main)).map_or(0.0, |spread| spread.share)
+}
+
+/// Judges the runs by these pairs. It is unclear where the runs differ much by the figure that they are judged by. It is
+/// also where they do by each figure that is off, and the original's is between theirs: some programs change between
+/// two ways to wait for each other from run to run.
 pub fn verdict(pairs: &[Pair], runs: &[Figures]) -> Verdict {
     // NaN is far from everything.
     let is_far = |pair: &&Pair| pair.is_far() || (pair.is_judged && pair.copy.is_nan());
-    let far: Vec<Figure> = pairs.iter().filter(is_far).map(|pair| pair.figure).collect();
-    match far.is_empty() {
-        true => Verdict::Copy,
-        false if spread(runs) > SPREAD_MAX => Verdict::Unclear(far),
-        false => Verdict::NotACopy(far),
+    let far: Vec<&Pair> = pairs.iter().filter(is_far).collect();
+    let figures = || far.iter().map(|pair| pair.figure).collect();
+    if far.is_empty() {
+        return Verdict::Copy;
+    }
+    // Of a figure that does not show both, 0.
+    let around = |pair: &&Pair| {
+        let spread = Spread::of_figure(pair, runs);
+        let around = spread.filter(|it| it.low <= pair.original && pair.original <= it.high);
+        around.map_or(0.0, |it| it.share)
+    };
+    let least = far.iter().map(around).fold(f64::MAX, f64::min);
+    match spread(runs).max(least) {
+        spread if spread > SPREAD_MAX => Verdict::Unclear(figures(), spread),
+        _ => Verdict::NotACopy(figures()),
     }
 }
 
@@ -142,6 +186,27 @@ mod tests {
     #[test]
     fn runs_that_differ_too_much_leave_it_open() {
         let runs = [figures(100.0, 0.5), figures(130.0, 0.5), figures(131.0, 0.5)];
-        assert_eq!(judged(&figures(100.0, 0.5), &runs), Verdict::Unclear(vec![Figure::P50]));
+        let unclear = Verdict::Unclear(vec![Figure::P50], 31.0 / 130.0);
+        assert_eq!(judged(&figures(100.0, 0.5), &runs), unclear);
+    }
+
+    #[test]
+    fn places_by_which_the_runs_differ_as_much_leave_it_open() {
+        let of_runs = |shares: [f64; 3]| shares.map(|share| figures(100.0, share));
+        let places = [0, 1].map(|at| Figure::Place("client", LedgerPart::ALL[at]));
+        // Two ways to wait: of one the recording is, and two of the runs are of the other.
+        let judged = |shares| judged(&figures(100.0, 0.4), &of_runs(shares));
+        let unclear = Verdict::Unclear(places.to_vec(), (0.52_f64 - 0.38) / 0.51);
+        let (Verdict::Unclear(figures, least), Verdict::Unclear(expected, by)) =
+            (judged([0.51, 0.38, 0.52]), unclear)
+        else {
+            panic!("{:?}", judged([0.51, 0.38, 0.52]));
+        };
+        assert_eq!(figures, expected);
+        assert!((least - by).abs() < 1e-9, "{least}");
+        // No run is as the recording.
+        assert_eq!(judged([0.51, 0.42, 0.60]), Verdict::NotACopy(places.to_vec()));
+        // Runs that are alike.
+        assert_eq!(judged([0.51, 0.50, 0.52]), Verdict::NotACopy(places.to_vec()));
     }
 }

@@ -18,7 +18,7 @@ pub fn write(replayed: &Replayed) -> Result<(), Failure> {
     let verdict = match replayed.verdict() {
         Verdict::Copy => "copy",
         Verdict::NotACopy(_) => "not_a_copy",
-        Verdict::Unclear(_) => "unclear",
+        Verdict::Unclear(..) => "unclear",
     };
     let has_change = !replayed.changes.is_empty();
     let document = json!({

@@ -130,10 +130,10 @@ pub fn copy(replayed: &Replayed) -> String {
                 named(&far)
             )
         }
-        Verdict::Unclear(far) => format!(
-            "unclear: the unchanged runs differ by {} among themselves (limit {}), and are more than {tolerance} off \
-             in {}",
-            percent((replayed.unchanged.spread() * 1000.0) as u64),
+        Verdict::Unclear(far, spread) => format!(
+            "unclear: the unchanged runs differ by {} or more among themselves (limit {}), and are more than \
+             {tolerance} off in {}",
+            percent((spread * 1000.0) as u64),
             percent((SPREAD_MAX * 1000.0) as u64),
             named(&far)
         ),
