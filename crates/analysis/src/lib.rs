@@ -85,6 +85,7 @@ pub use nesting::{Certainty, NestedTime, Nesting, RequestId, RequestLink, nest_r
 pub use packets::are_alone as packets_are_alone;
 pub use pattern::{
     Action, Activity, LONG_WAIT_NS, NoPattern, Pattern, REFILL_MAX_NS, Step, WarmTimes,
+    reads_in_sequence,
 };
 pub use pattern_cpus::CallCpus;
 pub use pattern_find::pattern;

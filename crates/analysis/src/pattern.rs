@@ -76,9 +76,15 @@ pub struct Activity {
     pub read_buffer_is_lower_bound: bool,
     /// No read left bytes behind: a read takes all that is there.
     pub takes_all: bool,
+    /// No read shorter than the largest one left bytes behind: a shorter read ended because no more bytes were there, not
+    /// because the program asked for fewer.
+    pub short_reads_take_all: bool,
     /// The program answers the requests that it finds, also a part of those that the other side writes without a read
     /// between: its reads are as long as the data that is there.
     pub answers_as_found: bool,
+    /// The buffer of the program after a change, bytes. Its reads are no longer those of the steps: each takes the bytes that
+    /// are there, up to this size and to the [end of those](Self::reads_after) that filled the recorded buffer.
+    pub reads_up_to: Option<u64>,
     /// The program set `TCP_NODELAY`.
     pub no_delay: bool,
     /// The last value of `SO_SNDBUF` that the program set, bytes.
@@ -113,6 +119,14 @@ pub struct Step {
 }
 
 impl Activity {
+    /// Of each step, the bytes of the reads after it that one call may take as well where the buffer is larger. A read that
+    /// filled the recorded buffer ended there, and one that took all bytes ended as there were no more. Another one ended
+    /// because the program asked for no more, as at the end of a message.
+    pub fn reads_after(&self, steps: &[Step]) -> Vec<u64> {
+        let fills = |step: &Step| step.bytes >= self.read_buffer_bytes;
+        reads_in_sequence(steps, |step| self.short_reads_take_all || fills(step))
+    }
+
     /// The time that the filling of the caches takes: writes after a read think for as much longer where the read waited,
     /// by the medians. Those that did not wait are in `warm`, calls of the same program. `None` where there are few.
     pub fn refill_by(&self, warm: &Self) -> Option<u64> {
@@ -174,6 +188,20 @@ impl Activity {
         let floor_ns = step.think_ns.min(self.warm_think_ns.unwrap_or(0));
         step.think_ns.saturating_sub(self.refill_ns.unwrap_or(REFILL_MAX_NS)).max(floor_ns)
     }
+}
+
+/// Of each step, the bytes of the reads that follow it directly on the same connection, as long as each read before is
+/// one that goes on.
+pub fn reads_in_sequence(steps: &[Step], goes_on: impl Fn(&Step) -> bool) -> Vec<u64> {
+    let mut after = vec![0; steps.len()];
+    for at in (1..steps.len()).rev() {
+        let [before, step] = [&steps[at - 1], &steps[at]];
+        let is_read = before.action == Action::Read && step.action == Action::Read;
+        if is_read && before.connection == step.connection && goes_on(before) {
+            after[at - 1] = after[at] + step.bytes;
+        }
+    }
+    after
 }
 
 /// A step before which the program thinks.
@@ -307,6 +335,16 @@ mod tests {
     fn warm(side: &Activity) -> Vec<Option<u64>> {
         let writes = side.sequences[0].iter().filter(|step| step.action == Action::Write);
         writes.map(|step| step.warm_ns).collect()
+    }
+
+    #[test]
+    fn a_larger_read_takes_those_that_filled_the_buffer_and_the_one_after_them() {
+        let activity = side("r9 r9 r4 r9 w1 r9 r2 r9");
+        let activity = Activity { read_buffer_bytes: 9, ..activity };
+        assert_eq!(activity.reads_after(&activity.sequences[0]), [13, 4, 0, 0, 0, 2, 0, 0]);
+        // Shorter reads took all that was there: a larger one goes on.
+        let activity = Activity { short_reads_take_all: true, ..activity };
+        assert_eq!(activity.reads_after(&activity.sequences[0]), [22, 13, 9, 0, 0, 11, 9, 0]);
     }
 
     #[test]

@@ -136,7 +136,7 @@ impl Finder<'_> {
         let sequences = sequences(calls);
         let mut activity = Activity::default();
         let first_ns = calls.first().map_or(0, |call| self.opened_ns(call));
-        let (mut largest, mut largest_cut) = (0, 0);
+        let (mut largest, mut largest_cut, mut smallest_cut) = (0, 0, u64::MAX);
         let mut warm_ns = Vec::new();
         let mut interrupted = Vec::new();
         for sequence in &sequences {
@@ -181,6 +181,7 @@ impl Finder<'_> {
                         largest = largest.max(call.bytes);
                         if arrived(incoming, since_ns) > call.end() {
                             largest_cut = largest_cut.max(call.bytes);
+                            smallest_cut = smallest_cut.min(call.bytes);
                         }
                     }
                 }
@@ -192,6 +193,7 @@ impl Finder<'_> {
         // A program may read by several sizes: a shorter read that left bytes says nothing of the largest one.
         activity.read_buffer_is_lower_bound = largest_cut < largest;
         activity.read_buffer_bytes = largest;
+        activity.short_reads_take_all = smallest_cut >= largest;
         activity.takes_all =
             largest_cut == 0 && self.stores[0].connection.protocol == Protocol::Tcp;
         activity.answers_as_found = activity.takes_all
@@ -551,6 +553,27 @@ mod tests {
         // All at once; and calls, each answered before the next one.
         assert_eq!(found(&requests(&[3])), [false, false]);
         assert_eq!(found(&calls(3, 5)), [false, false]);
+    }
+
+    #[test]
+    fn a_short_read_that_left_bytes_asked_for_fewer() {
+        // 250 bytes lie there; reads of a buffer of 100, or of 100 and a message's rest.
+        let found = |reads: &str| {
+            let text = format!(
+                "1us write +250 thread=1 | 1us 1-7 +250 | 2us write-return +250 thread=1 | {reads}"
+            );
+            let [_, server] = pattern(&[testing::store(&text)], &[0]).unwrap().sides;
+            server.short_reads_take_all
+        };
+        let read = |at: u64, bytes: u64| {
+            format!("{at}us 8 +{bytes} thread=2 | {at}us read-return +{bytes} thread=2")
+        };
+        let all = |sizes: [u64; 3]| {
+            let reads = sizes.into_iter().zip([10, 20, 30]).map(|(bytes, at)| read(at, bytes));
+            reads.collect::<Vec<_>>().join(" | ")
+        };
+        assert!(found(&all([100, 100, 50])));
+        assert!(!found(&all([100, 50, 100])));
     }
 
     #[test]

@@ -53,6 +53,8 @@ impl PatternFile {
             let is_lower_bound = activity.read_buffer_is_lower_bound.to_string();
             line(&mut text, "read_buffer_is_lower_bound", &is_lower_bound);
             line(&mut text, "takes_all", &activity.takes_all.to_string());
+            let short_take_all = activity.short_reads_take_all.to_string();
+            line(&mut text, "short_reads_take_all", &short_take_all);
             line(&mut text, "answers_as_found", &activity.answers_as_found.to_string());
             for (key, bytes) in optional(activity) {
                 bytes.iter().for_each(|bytes| line(&mut text, key, &bytes.to_string()));
@@ -108,8 +110,9 @@ impl PatternFile {
 }
 
 /// The keys that a side has where their values are known.
-fn optional(activity: &Activity) -> [(&'static str, Option<u64>); 4] {
+fn optional(activity: &Activity) -> [(&'static str, Option<u64>); 5] {
     [
+        ("reads_up_to", activity.reads_up_to),
         ("send_buffer_bytes", activity.send_buffer_bytes),
         ("receive_buffer_bytes", activity.receive_buffer_bytes),
         ("warm_think_ns", activity.warm_think_ns),
@@ -230,8 +233,10 @@ fn activity(table: &Table, connections: u32) -> Result<Activity, String> {
         read_buffer_bytes: number(table, "read_buffer_bytes")?,
         read_buffer_is_lower_bound: boolean(table, "read_buffer_is_lower_bound")?,
         takes_all: flag("takes_all")?,
+        short_reads_take_all: flag("short_reads_take_all")?,
         answers_as_found: flag("answers_as_found")?,
         no_delay: boolean(table, "no_delay")?,
+        reads_up_to: optional("reads_up_to")?,
         send_buffer_bytes: optional("send_buffer_bytes")?,
         receive_buffer_bytes: optional("receive_buffer_bytes")?,
         warm_think_ns: optional("warm_think_ns")?,
@@ -352,7 +357,9 @@ mod tests {
             read_buffer_bytes: 400,
             read_buffer_is_lower_bound: true,
             takes_all: true,
+            short_reads_take_all: true,
             answers_as_found: true,
+            reads_up_to: Some(65_536),
             no_delay: false,
             send_buffer_bytes: None,
             receive_buffer_bytes: Some(4096),
@@ -373,7 +380,7 @@ mod tests {
     #[test]
     fn two_hundred_calls_are_a_page() {
         let text = calls().to_toml();
-        assert!(text.lines().count() < 90, "{text}");
+        assert!(text.lines().count() < 95, "{text}");
         assert!(text.lines().all(|line| line.len() <= 110), "{text}");
         assert!(
             text.contains(

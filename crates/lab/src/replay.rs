@@ -9,7 +9,7 @@ use std::num::NonZeroUsize;
 use std::path::Path;
 use std::rc::Rc;
 
-use sockscope_analysis::{Action, Activity, Analysis, Analyzer, TraceFacts};
+use sockscope_analysis::{Action, Activity, Analysis, Analyzer, Step, TraceFacts};
 use sockscope_record::{Connection, counted};
 use sockscope_sim::programs::{Opening, Setup};
 use sockscope_sim::{BundleSink, Everything, Outcome, RecordSink, Simulation};
@@ -153,9 +153,7 @@ fn check(sides: &[Activity; 2]) -> Result<(), String> {
     }
     for (side, name) in sides.iter().zip(NAMES) {
         for action in [Action::Write, Action::Read] {
-            let has = |steps: &&Vec<_>| {
-                steps.iter().any(|step: &sockscope_analysis::Step| step.action == action)
-            };
+            let has = |steps: &&Vec<_>| steps.iter().any(|step: &Step| step.action == action);
             if side.sequences.iter().filter(has).count() > 1 {
                 return Err(format!(
                     "{name}: two sequences write, or two read; one that reads and one that writes are possible"
@@ -197,10 +195,13 @@ fn players(
     let mut sequences = activity.sequences.clone();
     sequences.resize(sequences.len().max(1), Vec::new());
     let others = sequences.len() as u32 - 1;
-    let task = |steps| PlayTask {
+    let reads_up_to = activity.reads_up_to.filter(|_| !datagrams);
+    let buffer = reads_up_to.unwrap_or(activity.read_buffer_bytes).clamp(1, READ_MAX) as usize;
+    let task = |steps: Vec<Step>| PlayTask {
         name: name.to_owned(),
+        reads_after: reads_up_to.map(|_| activity.reads_after(&steps)),
         steps,
-        buffer: activity.read_buffer_bytes.clamp(1, READ_MAX) as usize,
+        buffer,
         no_delay: activity.no_delay,
         is_server,
         others,

@@ -348,9 +348,13 @@ proptest! {
         messages in prop::collection::vec(any_message(), 0..12),
         personality in 0..Personality::ALL.len(),
         (is_loopback, seed, read_buffer) in (any::<bool>(), 0u64..1000, 1u64..5000),
+        reads_up_to in prop::option::of(1u64..20_000),
     ) {
         let mut file = pattern_of(&messages);
-        file.pattern.sides.iter_mut().for_each(|side| side.read_buffer_bytes = read_buffer.max(64));
+        for side in &mut file.pattern.sides {
+            side.read_buffer_bytes = read_buffer.max(64);
+            side.reads_up_to = reads_up_to.map(|bytes| bytes.max(64));
+        }
         let topology = if is_loopback { "topology=loopback" } else { "topology=pair" };
         let name = format!("personality={}", Personality::ALL[personality].name);
         let seeded = |settings: &[&str]| {

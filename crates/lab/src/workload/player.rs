@@ -50,6 +50,9 @@ pub(crate) struct PlayTask {
     pub steps: Vec<Step>,
     /// Bytes that a read takes at most.
     pub buffer: usize,
+    /// The buffer has another size than in the recording. Of each step, the bytes of the reads after it that one call may
+    /// take as well: see [`sockscope_analysis::Activity::reads_after`].
+    pub reads_after: Option<Vec<u64>>,
     /// `TCP_NODELAY` is set.
     pub no_delay: bool,
     /// It accepts the connection: it also ends it last.
@@ -99,7 +102,7 @@ pub(crate) struct Player {
     state: State,
     /// The next step.
     at: Rc<Cell<usize>>,
-    /// Bytes that the reads so far are to have.
+    /// Bytes of the reads of the steps before the next one.
     wanted: u64,
     received: u64,
 }
@@ -218,6 +221,15 @@ impl Player {
     fn begin(&mut self, now_ns: u64) -> Result<Action, String> {
         while let Some(step) = self.task.steps.get(self.at.get()) {
             let think_ns = step.think_ns;
+            // A larger read took its bytes: the program makes no call, and thinks for the next one.
+            if self.task.reads_after.is_some()
+                && step.action == Call::Read
+                && self.received >= self.wanted + step.bytes
+            {
+                self.wanted += step.bytes;
+                self.at.set(self.at.get() + 1);
+                continue;
+            }
             // A sleep ends with a tick of the clock, up to one tick late: the last tick is CPU time.
             if let Some(sleep_ns) = think_ns.checked_sub(TICK_NS).filter(|ns| *ns > 0) {
                 self.state = State::Asleep(now_ns.saturating_add(think_ns));
@@ -262,21 +274,27 @@ impl Player {
             }
             Call::Read if self.task.datagrams_to.is_some() => {
                 // A datagram is taken whole, for any size of the step.
-                self.wanted = self.received + 1;
                 self.state = State::Reading;
                 let buffer = self.task.buffer.max(step.bytes as usize);
                 Ok(Some(Action::ReceiveWithin(self.socket()?, buffer, DATAGRAM_NS)))
             }
             Call::Read => {
-                self.wanted += step.bytes;
-                if self.received >= self.wanted {
+                if self.received >= self.wanted + step.bytes {
+                    self.wanted += step.bytes;
                     self.at.set(self.at.get() + 1);
                     return Ok(None);
                 }
                 self.state = State::Reading;
-                Ok(Some(Action::Read(self.socket()?, self.task.buffer)))
+                Ok(Some(Action::Read(self.socket()?, self.read_limit(step.bytes))))
             }
         }
+    }
+
+    /// The buffer of a read at a step of so many bytes.
+    fn read_limit(&self, bytes: u64) -> usize {
+        let Some(after) = &self.task.reads_after else { return self.task.buffer };
+        let left = self.wanted + bytes + after[self.at.get()] - self.received;
+        self.task.buffer.min(left as usize)
     }
 
     fn done(&mut self, now_ns: u64) -> Result<Action, String> {
@@ -296,10 +314,15 @@ impl Player {
             return Err(format!("{}: the stream ended before a read", self.task.name));
         }
         self.received += bytes;
-        if self.received >= self.wanted {
+        let step = self.task.steps.get(self.at.get()).map_or(0, |step| step.bytes);
+        if self.task.datagrams_to.is_some() || self.received >= self.wanted + step {
+            self.wanted += step;
             return self.done(context.now_ns);
         }
         self.has_moved();
+        if self.task.reads_after.is_some() {
+            return self.begin(context.now_ns);
+        }
         Ok(Action::Read(self.socket()?, self.task.buffer))
     }
 

@@ -9,7 +9,7 @@ use std::time::Instant;
 use socket2::Socket;
 use sockscope_analysis::{Action, Activity, LONG_WAIT_NS, Step};
 
-use super::steps::Moved;
+use super::steps::{BUFFER_MAX, Moved};
 use super::think::think;
 
 /// The buffer of a program whose reads took all that was there. Its own may be larger.
@@ -22,7 +22,8 @@ const TIMES_MIN: usize = 3;
 pub fn answer(mut connection: &Socket, steps: &[Step], side: &Activity) -> io::Result<Moved> {
     let answers = Answers::of(steps);
     let least = if side.takes_all { BUFFER_MIN } else { 1 };
-    let buffer = side.read_buffer_bytes.max(least) as usize;
+    let buffer = side.reads_up_to.unwrap_or(side.read_buffer_bytes).max(least);
+    let buffer = buffer.min(BUFFER_MAX) as usize;
     let last_read = answers.positions.last().map_or(0, |(read, _)| *read);
     let mut bytes = vec![7; buffer];
     let (mut sent, mut received) = Moved::default();

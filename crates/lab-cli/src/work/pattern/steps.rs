@@ -3,8 +3,7 @@
 use std::io::{self, Read, Write};
 use std::time::Instant;
 
-use socket2::Socket;
-use sockscope_analysis::{Action, Activity, LONG_WAIT_NS, Step};
+use sockscope_analysis::{Action, Activity, LONG_WAIT_NS, Step, reads_in_sequence};
 use sockscope_record::Protocol;
 
 use super::think::think;
@@ -48,19 +47,52 @@ impl ReadTimes {
     }
 }
 
-/// Plays steps. Reads in sequence end where theirs together end, as their pieces may be others.
-pub fn play_steps(
-    connections: &[Socket],
+/// The bytes of each read call.
+enum Reads {
+    /// Reads in sequence end where theirs together end, as their pieces may be others.
+    Recorded {
+        buffer: u64,
+        /// A read takes so many bytes where they are there and the next reads of the sequence have them.
+        most_ahead: u64,
+    },
+    /// The buffer has another size: a read takes the bytes that are there, and the program thinks before the next one.
+    UpTo(u64),
+}
+
+impl Reads {
+    /// The buffer of a call where so many bytes are left in the reads of the sequence.
+    fn limit(&self, left: u64) -> u64 {
+        match self {
+            Self::Recorded { buffer, most_ahead } => (*buffer).max(left.min(*most_ahead)),
+            Self::UpTo(bytes) => left.min(*bytes),
+        }
+    }
+}
+
+/// Plays steps.
+pub fn play_steps<C>(
+    connections: &[C],
     steps: &[Step],
     side: &Activity,
     protocol: Protocol,
-) -> io::Result<Moved> {
+) -> io::Result<Moved>
+where
+    for<'a> &'a C: Read + Write,
+{
     let least = if protocol == Protocol::Udp { DATAGRAM_MAX } else { 1 };
     let buffer = side.read_buffer_bytes.clamp(least, BUFFER_MAX);
-    let ahead = if side.takes_all { reads_ahead(steps) } else { vec![0; steps.len()] };
     let largest = steps.iter().map(|step| step.bytes).max().unwrap_or(0);
-    let most_ahead = ahead.iter().max().map_or(0, |bytes| (bytes + largest).min(TAKEN_MAX));
-    let mut bytes = vec![7; largest.max(buffer).max(most_ahead) as usize];
+    let (ahead, reads) = match side.reads_up_to.filter(|_| protocol == Protocol::Tcp) {
+        Some(bytes) => (side.reads_after(steps), Reads::UpTo(bytes.min(BUFFER_MAX))),
+        None => {
+            let goes_on = |_: &Step| side.takes_all;
+            let ahead = reads_in_sequence(steps, goes_on);
+            let most = ahead.iter().max().map_or(0, |bytes| (bytes + largest).min(TAKEN_MAX));
+            (ahead, Reads::Recorded { buffer, most_ahead: most })
+        }
+    };
+    let most = reads.limit(ahead.iter().max().map_or(0, |bytes| bytes + largest));
+    let mut bytes = vec![7; largest.max(buffer).max(most) as usize];
     let (mut sent, mut received) = Moved::default();
     let mut taken = vec![Taken::default(); connections.len()];
     let mut waited = false;
@@ -70,6 +102,14 @@ pub fn play_steps(
     let mut waited_in_read = true;
     for (step, ahead) in steps.iter().zip(ahead) {
         let mut connection = &connections[step.connection as usize];
+        let own = &mut taken[step.connection as usize];
+        if step.action == Action::Read {
+            own.wanted += step.bytes;
+            // A larger read took its bytes: the program makes no call, and thinks for the next one.
+            if matches!(reads, Reads::UpTo(_)) && own.received >= own.wanted {
+                continue;
+            }
+        }
         let think_ns = match step.warm_ns.filter(|_| !waited_in_read) {
             Some(warm_ns) => warm_ns,
             None if waited => step.think_ns,
@@ -77,7 +117,8 @@ pub fn play_steps(
         };
         // The time to a read that found its data has the call in it: its start is not recorded.
         let is_ready = step.action == Action::Read && step.think_ns > 0 && !step.woken;
-        think(returned, think_ns.saturating_sub(if is_ready { own_reads.usual_ns } else { 0 }));
+        let call_ns = if is_ready { own_reads.usual_ns } else { 0 };
+        think(returned, think_ns.saturating_sub(call_ns));
         match step.action {
             Action::Write => {
                 connection.write_all(&bytes[..step.bytes as usize])?;
@@ -86,15 +127,12 @@ pub fn play_steps(
                 waited = false;
             }
             Action::Read => {
-                let own = &mut taken[step.connection as usize];
-                own.wanted += step.bytes;
                 // Where an earlier read took the bytes of this one, its wait still counts.
                 waited &= own.received >= own.wanted;
                 while own.received < own.wanted {
                     let left = own.wanted + ahead - own.received;
-                    let limit = buffer.max(left.min(most_ahead)) as usize;
                     let begin = Instant::now();
-                    let more = connection.read(&mut bytes[..limit])?;
+                    let more = connection.read(&mut bytes[..reads.limit(left) as usize])?;
                     returned = Instant::now();
                     if more == 0 {
                         return Err(io::ErrorKind::UnexpectedEof.into());
@@ -107,6 +145,9 @@ pub fn play_steps(
                     if is_ready {
                         own_reads.add(took_ns);
                     }
+                    if matches!(reads, Reads::UpTo(_)) && own.received < own.wanted {
+                        think(returned, think_ns.saturating_sub(call_ns));
+                    }
                 }
                 waited_in_read = waited;
             }
@@ -115,21 +156,11 @@ pub fn play_steps(
     Ok((sent, received))
 }
 
-/// Of each step, the bytes of the reads that follow it directly on the same connection.
-fn reads_ahead(steps: &[Step]) -> Vec<u64> {
-    let mut ahead = vec![0; steps.len()];
-    for at in (1..steps.len()).rev() {
-        let [before, step] = [steps[at - 1], steps[at]];
-        let is_read = before.action == Action::Read && step.action == Action::Read;
-        if is_read && before.connection == step.connection {
-            ahead[at - 1] = ahead[at] + step.bytes;
-        }
-    }
-    ahead
-}
-
 #[cfg(test)]
 mod tests {
+    use std::cell::RefCell;
+    use std::collections::VecDeque;
+
     use super::*;
 
     #[test]
@@ -144,26 +175,88 @@ mod tests {
         assert_eq!(times.usual_ns, 300);
     }
 
-    #[test]
-    fn a_read_may_take_the_bytes_of_those_that_follow_it() {
-        let step = |action, connection, bytes| Step {
-            action,
-            connection,
-            bytes,
-            think_ns: 0,
-            after_wait: false,
-            warm_ns: None,
-            woken: false,
+    /// A connection of which each read finds these bytes, in its buffer's size at most. It notes the calls.
+    struct Found {
+        pieces: RefCell<VecDeque<usize>>,
+        calls: RefCell<Vec<String>>,
+    }
+
+    impl Read for &Found {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            let mut pieces = self.pieces.borrow_mut();
+            let there = pieces.pop_front().unwrap_or(0);
+            let taken = there.min(buffer.len());
+            if taken < there {
+                pieces.push_front(there - taken);
+            }
+            self.calls.borrow_mut().push(format!("r{taken}"));
+            Ok(taken)
+        }
+    }
+
+    impl Write for &Found {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.calls.borrow_mut().push(format!("w{}", bytes.len()));
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// The calls of `steps`, as `r10 r4 w1`, where reads find these bytes, and the time in whole thoughts of 2 ms: each read
+    /// of the recording has one before it.
+    fn calls(steps: &str, reads_up_to: Option<u64>, pieces: &[usize]) -> (String, u128) {
+        const THINK_NS: u64 = 2_000_000;
+        let step = |word: &str| {
+            let (letter, bytes) = word.split_at(1);
+            let action = if letter == "w" { Action::Write } else { Action::Read };
+            Step {
+                action,
+                connection: 0,
+                bytes: bytes.parse().unwrap(),
+                think_ns: if action == Action::Read { THINK_NS } else { 0 },
+                after_wait: false,
+                warm_ns: None,
+                woken: true,
+            }
         };
-        let (read, write) = (Action::Read, Action::Write);
-        let steps = [
-            step(read, 0, 100),
-            step(read, 0, 300),
-            step(write, 0, 7),
-            step(read, 0, 5),
-            step(read, 1, 6),
-            step(read, 1, 4),
-        ];
-        assert_eq!(reads_ahead(&steps), [300, 0, 0, 0, 4, 0]);
+        let steps: Vec<Step> = steps.split_whitespace().map(step).collect();
+        let side = Activity { read_buffer_bytes: 10, reads_up_to, ..Activity::default() };
+        let pieces = RefCell::new(pieces.iter().copied().collect());
+        let found = [Found { pieces, calls: RefCell::default() }];
+        let begin = Instant::now();
+        play_steps(&found, &steps, &side, Protocol::Tcp).unwrap();
+        let thoughts = begin.elapsed().as_nanos() / u128::from(THINK_NS);
+        let [Found { calls, .. }] = found;
+        (calls.into_inner().join(" "), thoughts)
+    }
+
+    #[test]
+    fn a_read_with_a_larger_buffer_takes_what_is_there_and_the_program_thinks_again() {
+        let full = "r10 r10 r10 r10 r3 w1";
+        assert_eq!(calls(full, Some(40), &[25, 18]).0, "r25 r18 w1");
+        assert_eq!(calls(full, Some(40), &[4, 90]).0, "r4 r39 w1");
+        // More than the buffer is there; and more than the reads of the recording took.
+        assert_eq!(calls(full, Some(30), &[99]).0, "r30 r13 w1");
+        assert_eq!(calls("r10 r7 r10 w1", Some(40), &[99]).0, "r17 r10 w1");
+        // It thinks before each of its calls: here are more calls than steps.
+        let (of_bytes, thoughts) = calls("r10 r10", Some(40), &[4, 4, 4, 8]);
+        assert_eq!(of_bytes, "r4 r4 r4 r8");
+        assert!(thoughts >= 4, "{thoughts}");
+    }
+
+    #[test]
+    fn a_read_with_a_smaller_buffer_is_several_and_the_program_thinks_before_each() {
+        let (of_bytes, thoughts) = calls("r10 w1 r10", Some(4), &[10, 10]);
+        assert_eq!(of_bytes, "r4 r4 r2 w1 r4 r4 r2");
+        assert!(thoughts >= 6, "{thoughts}");
+    }
+
+    #[test]
+    fn a_recorded_read_ends_where_it_ended_in_the_recording() {
+        assert_eq!(calls("r10 r10 w1", None, &[4, 6, 10]).0, "r4 r6 r10 w1");
+        assert_eq!(calls("r10 r10 w1", None, &[3, 99]).0, "r3 r10 r10 w1");
     }
 }
