@@ -45,6 +45,8 @@ fn end(address: SocketAddr) -> [u8; 18] {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use sockscope_record::ConnectionId;
 
     use super::*;
@@ -62,6 +64,33 @@ mod tests {
         assert_ne!(of("10.0.0.1:40000", "10.0.0.2:80", Protocol::Udp), seen);
         // The value that docs/reference/spool.md has: writers of other programs must find it too.
         assert_eq!(seen, 191);
+    }
+
+    #[test]
+    fn halves_through_ipv6_meet_and_other_ports_of_the_same_hosts_stay_apart() {
+        let ends =
+            |port: u16| ["[2001:db8::9]", "[2001:db8::a:1]"].map(|ip| format!("{ip}:{port}"));
+        let mut buckets = BTreeSet::new();
+        for port in 1..=200 {
+            let [low, high] = ends(port);
+            let server = "[2001:db8::a:1]:443";
+            let seen = of(&low, server, Protocol::Tcp);
+            // The other host may take the server for the client.
+            assert_eq!(of(server, &low, Protocol::Tcp), seen);
+            // Another way to write the address.
+            let written = format!("[2001:0db8:0:0:0:0:0:9]:{port}");
+            assert_eq!(of(&written, server, Protocol::Tcp), seen);
+            // Connections between the same two addresses, and between the same ports the other way.
+            buckets.extend([seen, of(&high, "[2001:db8::9]:443", Protocol::Tcp)]);
+        }
+        assert!(buckets.len() > 150, "{}", buckets.len());
+        // The zone of a link-local address is a number of one host.
+        let zone = |number: u32| format!("[fe80::1%{number}]:40000");
+        let server = "[fe80::2%2]:80";
+        assert_eq!(
+            of(&zone(3), server, Protocol::Tcp),
+            of("[fe80::1]:40000", "[fe80::2]:80", Protocol::Tcp)
+        );
     }
 
     #[test]
