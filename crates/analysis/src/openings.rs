@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use sockscope_record::{
-    Connection, ConnectionId, Direction, FlowId, Process, Protocol, Record, Side, tcp_states,
+    Connection, ConnectionId, Direction, FlowId, Process, ProcessKey, Protocol, Record, Side,
+    tcp_states,
 };
 
 /// When the ends of connections became established, in the order of the records.
@@ -36,7 +37,7 @@ impl Established {
 pub(crate) struct Openings {
     listeners: BTreeMap<SocketAddr, Listener>,
     /// By the process that asked and the port of the server.
-    asked: BTreeMap<(u32, u16), Vec<u64>>,
+    asked: BTreeMap<(ProcessKey, u16), Vec<u64>>,
     /// The first one to each port of a server.
     first_ns: BTreeMap<u16, u64>,
 }
@@ -80,7 +81,7 @@ impl Openings {
                 match process(Side::Server) {
                     Some(process) => {
                         let first = listener.process.get_or_insert_with(|| process.clone());
-                        listener.has_others |= first.pid != process.pid;
+                        listener.has_others |= first.key() != process.key();
                     }
                     None => listener.unused.push((at_ns, connection.closed_ns)),
                 }
@@ -92,7 +93,7 @@ impl Openings {
             let first_ns = all.first_ns.entry(port).or_insert(at_ns);
             *first_ns = at_ns.min(*first_ns);
             if let Some(asker) = process(Side::Client) {
-                all.asked.entry((asker.pid, port)).or_default().push(at_ns);
+                all.asked.entry((asker.key(), port)).or_default().push(at_ns);
             }
         }
         all
@@ -109,8 +110,8 @@ impl Openings {
     }
 
     /// When the process opened connections to that port, at any address.
-    pub(crate) fn asked(&self, pid: u32, port: u16) -> &[u64] {
-        self.asked.get(&(pid, port)).map_or(&[], Vec::as_slice)
+    pub(crate) fn asked(&self, process: ProcessKey, port: u16) -> &[u64] {
+        self.asked.get(&(process, port)).map_or(&[], Vec::as_slice)
     }
 }
 
@@ -156,7 +157,7 @@ mod tests {
     #[test]
     fn what_a_program_opened_is_known_by_its_port() {
         let seen = of(&[used_by(Side::Client)], "5us state-change code=1 extra=2");
-        assert_eq!((seen.asked(7, 80), seen.asked(7, 81)), (&[5_000][..], &[][..]));
+        assert_eq!((seen.asked((0, 7), 80), seen.asked((0, 7), 81)), (&[5_000][..], &[][..]));
         assert_eq!((seen.first_ns(80), seen.first_ns(81)), (Some(5_000), None));
     }
 }

@@ -109,8 +109,13 @@ pub(crate) fn analyzer_of_all<T: AsRef<str>>(connections: &[(&str, T)]) -> Analy
 fn between(id: u32, ends: &str) -> Connection {
     let (client, server) = ends.split_once('>').expect("two ends");
     let side = |text: &str, side| {
-        let pids = text.split(',').filter_map(|pid| pid.trim().parse().ok());
-        pids.map(|pid| Process::new(pid, format!("p{pid}"), side)).collect::<Vec<_>>()
+        let process = |text: &str| {
+            // `2/8` is process 8 of host 2.
+            let (host, pid) = text.trim().split_once('/').unwrap_or(("0", text.trim()));
+            let (host, pid) = (host.parse().ok()?, pid.parse().ok()?);
+            Some(Process { host, ..Process::new(pid, format!("p{pid}"), side) })
+        };
+        text.split(',').filter_map(process).collect::<Vec<_>>()
     };
     let processes = [side(client, Side::Client), side(server, Side::Server)].concat();
     let port = processes.iter().find(|one| one.side == Side::Server).map_or(80, |one| one.pid);

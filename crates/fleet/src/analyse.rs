@@ -23,6 +23,10 @@ use crate::summary::{Clock, End, Summary};
 pub fn analyse(task: &Task) -> Summary {
     let mut all: Vec<Recorded> =
         task.runs.iter().map(|run| Recorded::read(&task.spool, run)).collect();
+    for (host, recorded) in (1..).zip(&mut all) {
+        let halves = recorded.halves.values_mut();
+        halves.flat_map(|half| &mut half.connection.processes).for_each(|it| it.host = host);
+    }
     let problems = all.iter_mut().flat_map(|it| std::mem::take(&mut it.problems)).collect();
     let mut summary = Summary { bucket: task.bucket, problems, ..Summary::default() };
     let mut measured = Measured::default();

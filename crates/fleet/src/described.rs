@@ -113,7 +113,7 @@ impl Described {
         let groups = groups.chain(std::iter::repeat(None));
         let process = |((at, pid, comm), group): ((String, u32, String), _)| {
             let side = side(&at).unwrap_or(Side::Client);
-            Process { pid, comm, side, group }
+            Process { group, ..Process::new(pid, comm, side) }
         };
         let connection = Connection {
             id: ConnectionId(self.id),

@@ -362,12 +362,7 @@ fn connect(
             opened_ns: time(program.connection.opened_ns),
             closed_ns: program.connection.closed_ns.map(time),
             both_ends_here: false,
-            processes: vec![Process {
-                pid: 100,
-                comm: program.names[side as usize].to_owned(),
-                side,
-                group: None,
-            }],
+            processes: vec![Process::new(100, program.names[side as usize], side)],
             ..program.connection.clone()
         });
     }

@@ -50,11 +50,11 @@ pub struct TracePart {
 
 /// The clocks of a trace's hosts. `merge` moves the times of each host but one.
 fn host_clocks(meta: &Meta) -> HostClocks {
-    let moved = meta.host.matches(" + ").count();
-    if moved == 0 {
+    let hosts = meta.hosts() as usize;
+    if hosts == 1 {
         return HostClocks::One;
     }
-    if meta.clock_bands.len() != moved {
+    if meta.clock_bands.len() != hosts - 1 {
         return HostClocks::Unknown;
     }
     let edges = |band: &ClockBand| {

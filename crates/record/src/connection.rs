@@ -169,12 +169,22 @@ pub struct Process {
     pub side: Side,
     /// Its control group; `None` where that is not known.
     pub group: Option<Arc<ControlGroup>>,
+    /// Number of its host in a trace of several hosts, from 1 on; 0 in a trace of one host, and where it is not known.
+    pub host: u32,
 }
 
+/// A process of a trace: the number of its host, and its process id. Processes of two hosts may have the same id.
+pub type ProcessKey = (u32, u32);
+
 impl Process {
-    /// One whose control group is not known.
+    /// One whose control group is not known, in a trace of one host.
     pub fn new(pid: u32, comm: impl Into<String>, side: Side) -> Self {
-        Self { pid, comm: comm.into(), side, group: None }
+        Self { pid, comm: comm.into(), side, group: None, host: 0 }
+    }
+
+    /// What distinguishes it from all other processes of the trace.
+    pub fn key(&self) -> ProcessKey {
+        (self.host, self.pid)
     }
 
     /// The names of its unit, container and pod, if it has one of these.

@@ -29,7 +29,9 @@ pub mod tcp_states;
 mod unix_name;
 
 pub use clock_bounds::{ClockBounds, ClockLine, ClockPairs};
-pub use connection::{Connection, ConnectionId, Direction, FlowId, Process, Protocol, Side};
+pub use connection::{
+    Connection, ConnectionId, Direction, FlowId, Process, ProcessKey, Protocol, Side,
+};
 pub use control_group::{Container, ControlGroup, Pod};
 pub use hold::Hold;
 pub use kind::{Kind, Point, RetransmitClass, Stage};

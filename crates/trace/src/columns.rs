@@ -131,6 +131,7 @@ pub(crate) fn connection_batch(
     let mut both_ends_here = BooleanBuilder::new();
     let mut mark = UInt64Builder::new();
     let mut elsewhere = StringBuilder::new();
+    let mut hosts = StringBuilder::new();
     for row in rows {
         protocol.append_value(row.protocol.name());
         client.append_value(row.end(sockscope_record::Side::Client).to_string());
@@ -141,6 +142,7 @@ pub(crate) fn connection_batch(
         mark.append_option(row.mark);
         let ends = row.elsewhere.map(|[client, server]| format!("{client} {server}"));
         elsewhere.append_value(ends.unwrap_or_default());
+        hosts.append_value(host_numbers(&row.processes));
     }
     let columns: Vec<ArrayRef> = vec![
         column::<types::UInt32Type>(ids),
@@ -155,8 +157,18 @@ pub(crate) fn connection_batch(
         Arc::new(groups::lists(rows)?),
         Arc::new(mark.finish()),
         Arc::new(elsewhere.finish()),
+        Arc::new(hosts.finish()),
     ];
     RecordBatch::try_new(schema.clone(), columns)
+}
+
+/// The number of the host of each process, as `1 2`; empty where no process has one.
+fn host_numbers(processes: &[Process]) -> String {
+    if processes.iter().all(|process| process.host == 0) {
+        return String::new();
+    }
+    let numbers: Vec<_> = processes.iter().map(|process| process.host.to_string()).collect();
+    numbers.join(" ")
 }
 
 fn process_lists(rows: &[Connection]) -> Result<ListArray, ArrowError> {
@@ -164,7 +176,7 @@ fn process_lists(rows: &[Connection]) -> Result<ListArray, ArrowError> {
     let mut comm = StringBuilder::new();
     let mut side = StringBuilder::new();
     for process in rows.iter().flat_map(|row| &row.processes) {
-        let Process { pid: id, comm: name, side: end, group: _ } = process;
+        let Process { pid: id, comm: name, side: end, group: _, host: _ } = process;
         pid.append_value(*id);
         comm.append_value(name);
         side.append_value(end.name());

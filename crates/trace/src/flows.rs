@@ -121,6 +121,7 @@ struct Columns<'a> {
     side: Texts<'a>,
     groups: Option<Groups<'a>>,
     marks: Option<Marks<'a>>,
+    hosts: Option<Texts<'a>>,
 }
 
 /// The columns `mark` and `elsewhere`.
@@ -185,6 +186,10 @@ impl<'a> Columns<'a> {
             side: Texts::new(body, next.texts(items)?, items)?,
             groups: later.groups.then(|| Groups::new(body, layout, &mut next)).transpose()?,
             marks: later.marks.then(|| Marks::new(body, rows, &mut next)).transpose()?,
+            hosts: match later.hosts {
+                true => Some(Texts::new(body, next.texts(rows)?, rows)?),
+                false => None,
+            },
         })
     }
 
@@ -193,6 +198,9 @@ impl<'a> Columns<'a> {
         let mut processes = self.processes(row)?;
         if let Some(groups) = &self.groups {
             groups.give(row, &mut processes, known)?;
+        }
+        if let Some(hosts) = &self.hosts {
+            give_hosts(hosts.text(row)?, &mut processes)?;
         }
         let protocol = protocol(self.protocol.text(row)?)?;
         let texts = [self.client.text(row)?, self.server.text(row)?];
@@ -229,6 +237,21 @@ impl<'a> Columns<'a> {
         let (comm, side) = (self.comm.text(item)?, side(self.side.text(item)?)?);
         Ok(Process::new(u32::from_le_bytes(*pid), comm, side))
     }
+}
+
+/// Gives the processes of a row the numbers of their hosts; an empty text has none.
+fn give_hosts(text: &str, processes: &mut [Process]) -> Result<(), String> {
+    if text.is_empty() {
+        return Ok(());
+    }
+    let mut numbers = text.split(' ').map(str::parse);
+    for process in processes {
+        let Some(Ok(number)) = numbers.next() else {
+            return Err("the number of a host for each process, as 1 2".into());
+        };
+        process.host = number;
+    }
+    Ok(())
 }
 
 /// `row` must be below eight times the number of bytes.

@@ -123,6 +123,7 @@ pub(crate) fn flow_schema() -> Schema {
         Field::new(GROUPS, DataType::List(group_field()), false),
         Field::new(MARK, DataType::UInt64, true),
         Field::new(ELSEWHERE, DataType::Utf8, false),
+        Field::new(HOSTS, DataType::Utf8, false),
     ])
 }
 
@@ -147,10 +148,12 @@ pub(crate) fn first_flow_schema() -> Schema {
     Schema::new(first.cloned().collect::<Fields>())
 }
 
-/// Names of the columns that bundles of earlier releases do not have: control groups, then what a mark in the SYN adds.
+/// Names of the columns that bundles of earlier releases do not have: control groups, what a mark in the SYN adds, and
+/// the hosts of the processes.
 const GROUPS: &str = "groups";
 const MARK: &str = "mark";
 const ELSEWHERE: &str = "elsewhere";
+const HOSTS: &str = "hosts";
 
 /// Members of an item of `groups` that are texts, behind the number of its process.
 pub(crate) const GROUP_TEXTS: [&str; 7] =
@@ -166,6 +169,8 @@ pub(crate) struct LaterColumns {
     pub(crate) groups: bool,
     /// `mark` and `elsewhere`.
     pub(crate) marks: bool,
+    /// `hosts`.
+    pub(crate) hosts: bool,
 }
 
 impl LaterColumns {
@@ -178,13 +183,18 @@ impl LaterColumns {
             })
         };
         let groups = has(first);
-        Self { groups, marks: groups && has(first + 1) && has(first + 2) }
+        let marks = groups && has(first + 1) && has(first + 2);
+        Self { groups, marks, hosts: marks && has(first + 3) }
     }
 
     /// Of a batch with so many columns, nested ones included, where the schema is damaged: of this format or a later
     /// one.
     pub(crate) fn of_batch(columns: usize) -> Self {
-        Self { groups: columns >= GROUPED_COLUMNS, marks: columns >= GROUPED_COLUMNS + 2 }
+        Self {
+            groups: columns >= GROUPED_COLUMNS,
+            marks: columns >= GROUPED_COLUMNS + 2,
+            hosts: columns >= GROUPED_COLUMNS + 3,
+        }
     }
 }
 

@@ -22,11 +22,11 @@ const OPEN_BATCHES_BYTES: u64 = 4 * BATCH_BYTES;
 const CONTENT_BYTES_MIN: u64 = 64 << 10;
 /// Bytes of a connection's row without its processes: numbers, two addresses of 50 characters at most,
 /// lengths and bits.
-const CONNECTION_BYTES: u64 = 208;
+const CONNECTION_BYTES: u64 = 216;
 /// Bytes of the two addresses that another host has in their place.
 const ELSEWHERE_BYTES: u64 = 101;
 /// Bytes of a process of such a row without its name.
-const PROCESS_BYTES: u64 = 32;
+const PROCESS_BYTES: u64 = 44;
 
 /// Bytes of a record in a bundle, at most: its columns, each with one more bit if its values are optional.
 pub const RECORD_BYTES_MAX: u64 = {

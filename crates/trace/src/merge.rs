@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::path::Path;
 
-use sockscope_record::{ConnectionId, FlowId, Kind, Record, counted};
+use sockscope_record::{Connection, ConnectionId, FlowId, Kind, Record, counted};
 
 use crate::bundle::Bundle;
 use crate::check::Checked;
@@ -64,7 +64,11 @@ pub fn merge_into<E: From<Error>>(
     }
     let shift = Shift::between(first, second)?;
     let is_one_host = are_engines_of_one_host(first, second);
-    let ends = [first.connections(), second.connections()];
+    let rows = match is_one_host {
+        true => [first, second].map(|bundle| bundle.connections().to_vec()),
+        false => with_hosts([first, second]),
+    };
+    let ends = [&rows[0][..], &rows[1][..]];
     let counts = match is_one_host {
         true => Some([Counts::of(first)?, Counts::of(second)?]),
         false => None,
@@ -115,6 +119,24 @@ pub fn merge_into<E: From<Error>>(
         clock_moved_ns,
         band,
         problems,
+    })
+}
+
+/// The connections of both bundles, with the number of the host of each process. The hosts of the first have the lower
+/// numbers. In a bundle of several hosts that an earlier release merged they stay unknown.
+fn with_hosts(bundles: [&Bundle; 2]) -> [Vec<Connection>; 2] {
+    let mut before = 0;
+    bundles.map(|bundle| {
+        let hosts = bundle.meta().hosts();
+        let mut rows = bundle.connections().to_vec();
+        for process in rows.iter_mut().flat_map(|row| &mut row.processes) {
+            process.host = match process.host {
+                0 if hosts > 1 => 0,
+                number => number.max(1).saturating_add(before),
+            };
+        }
+        before += hosts;
+        rows
     })
 }
 

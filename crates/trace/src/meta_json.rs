@@ -5,6 +5,11 @@ use crate::meta::Meta;
 use crate::{compat, meta_seal};
 
 impl Meta {
+    /// Number of hosts whose records are in the trace: `host` of a merged one has the names of both.
+    pub fn hosts(&self) -> u32 {
+        self.host.matches(" + ").count() as u32 + 1
+    }
+
     /// Reads the bytes of a `meta.json` without its checksum: [`crate::Bundle::open`] checks that.
     ///
     /// # Errors

@@ -5,7 +5,7 @@ mod common;
 use std::path::Path;
 
 use common::{Folder, connection, read};
-use sockscope_record::{Connection, ConnectionId, FlowId, Kind, Record, marks};
+use sockscope_record::{Connection, ConnectionId, FlowId, Kind, Process, Record, Side, marks};
 use sockscope_trace::{
     Bundle, BundleWriter, ClockSnapshot, Error, Merged, Meta, Source, check, merge,
 };
@@ -281,4 +281,65 @@ fn an_engine_of_another_host_is_refused() {
     let engine = datagrams(&folder.named("engine"), Source::Engine, 1, &[]);
     let refused = merge(&kernel, &engine, folder.named("both")).unwrap_err();
     assert!(matches!(refused, Error::OtherHost { .. }), "{refused}");
+}
+
+/// Rows of a host with one process, and a setting.
+fn with_process(dir: &Path, name: &str, connections: &[(u32, [&str; 2], Side)]) -> Bundle {
+    let meta = Meta {
+        host: name.into(),
+        clock: vec![ClockSnapshot { monotonic_ns: 7, realtime_ns: 1_007 }],
+        sysctls: [("net.ipv4.tcp_sack".to_owned(), "1".to_owned())].into(),
+        notes: vec!["a note".to_owned()],
+        ..Meta::default()
+    };
+    let mut writer = BundleWriter::create(dir, meta.clone()).unwrap();
+    for &(id, [client, server], side) in connections {
+        let row = Connection {
+            id: ConnectionId(id),
+            client: client.parse().unwrap(),
+            server: server.parse().unwrap(),
+            opened_ns: u64::from(id % 5) + u64::from(server.ends_with(":90")) * 100,
+            both_ends_here: false,
+            processes: vec![Process::new(812, "x", side)],
+            ..connection(1)
+        };
+        writer.connection(&row).unwrap();
+    }
+    writer.finish(meta).unwrap();
+    Bundle::open(dir).unwrap()
+}
+
+#[test]
+fn processes_of_three_hosts_with_one_number_stay_apart() {
+    let folder = Folder::new();
+    let [near, far] = [["10.0.0.1:4000", "10.0.0.2:80"], ["10.1.0.2:5000", "10.1.0.3:90"]];
+    let client = with_process(&folder.named("a"), "alpha", &[(1, near, Side::Client)]);
+    let both = [(1, near, Side::Server), (2, far, Side::Client)];
+    let proxy = with_process(&folder.named("b"), "beta", &both);
+    let server = with_process(&folder.named("c"), "gamma", &[(5, far, Side::Server)]);
+    let hosts = |bundle: &Bundle| -> Vec<Vec<u32>> {
+        let rows = bundle.connections().iter();
+        rows.map(|row| row.processes.iter().map(|process| process.host).collect()).collect()
+    };
+    assert_eq!(hosts(&client), [[0]], "a trace of one host has no numbers");
+    merge(&client, &proxy, folder.named("two")).unwrap();
+    let two = Bundle::open(folder.named("two")).unwrap();
+    merge(&two, &server, folder.named("three")).unwrap();
+    let three = Bundle::open(folder.named("three")).unwrap();
+    assert_eq!(hosts(&three), [vec![1, 2], vec![2, 3]]);
+    merge(&server, &two, folder.named("other")).unwrap();
+    let other = Bundle::open(folder.named("other")).unwrap();
+    // The first trace's process is the first.
+    assert_eq!(hosts(&other), [vec![2, 3], vec![1, 3]]);
+    // Each entry has the name of its host once.
+    let keys: Vec<_> = three.meta().sysctls.keys().map(String::as_str).collect();
+    let of = ["alpha", "beta", "gamma"].map(|host| format!("{host}:net.ipv4.tcp_sack"));
+    assert_eq!(keys, of);
+    for host in ["alpha", "beta", "gamma"] {
+        assert!(
+            three.meta().notes.contains(&format!("{host}: a note")),
+            "{:?}",
+            three.meta().notes
+        );
+    }
 }

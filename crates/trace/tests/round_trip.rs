@@ -133,9 +133,11 @@ fn any_group() -> impl Strategy<Value = ControlGroup> {
 
 fn any_connection() -> impl Strategy<Value = Connection> {
     let side = prop_oneof![Just(Side::Client), Just(Side::Server)];
-    let process = (any::<u32>(), ".{0,15}", side, prop::option::of(any_group()));
-    let process = process.prop_map(|(pid, comm, side, group)| Process {
+    let host = prop_oneof![Just(0), any::<u32>()];
+    let process = (any::<u32>(), ".{0,15}", side, prop::option::of(any_group()), host);
+    let process = process.prop_map(|(pid, comm, side, group, host)| Process {
         group: group.map(Arc::new),
+        host,
         ..Process::new(pid, comm, side)
     });
     let address = (any::<std::net::IpAddr>(), any::<u16>()).prop_map(Into::into);

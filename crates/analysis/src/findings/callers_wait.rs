@@ -9,7 +9,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 
-use sockscope_record::{Connection, ConnectionId, Side};
+use sockscope_record::{Connection, ConnectionId, ProcessKey, Side};
 
 use super::caller_delay::{Delay, Delays};
 use super::head_of_line::HeadOfLine;
@@ -31,10 +31,10 @@ const WAY_DIVISOR: u64 = 2;
 /// The process that has to change, or its host where no process was seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Party {
-    Process(u32),
+    Process(ProcessKey),
     Host(IpAddr),
     /// A process that accepts connections; another process uses some of them.
-    Acceptor(u32),
+    Acceptor(ProcessKey),
 }
 
 /// A cause, and the party that has to change.
@@ -43,15 +43,16 @@ type Key = (FindingId, Side, Party);
 impl Party {
     fn of(connection: &Connection, side: Side) -> Self {
         let process = connection.processes.iter().find(|process| process.side == side);
-        process.map_or_else(|| Self::Host(host(connection, side)), |one| Self::Process(one.pid))
+        process.map_or_else(|| Self::Host(host(connection, side)), |one| Self::Process(one.key()))
     }
 
     /// The party that has to change for a delay of the connection.
     fn of_delay(connection: &Connection, delay: &Delay) -> Self {
         match Self::of(connection, delay.side()) {
-            Self::Process(pid) if [0, pid].contains(&delay.process) => Self::Process(pid),
+            Self::Process(key) if [0, key.1].contains(&delay.process) => Self::Process(key),
             other if delay.process == 0 => other,
-            _ => Self::Acceptor(delay.process),
+            Self::Process((host, _)) => Self::Acceptor((host, delay.process)),
+            _ => Self::Acceptor((0, delay.process)),
         }
     }
 }
@@ -172,9 +173,9 @@ fn waits_at(analysis: &Analysis, waited: &[Waited]) -> u64 {
 struct Explained<'a> {
     line: &'a HeadOfLine,
     /// When threads that read late served other requests, by their process.
-    served: BTreeMap<(u32, u32), Intervals>,
+    served: BTreeMap<(ProcessKey, u32), Intervals>,
     /// The same with the short pauses between two requests.
-    busy: BTreeMap<(u32, u32), Intervals>,
+    busy: BTreeMap<(ProcessKey, u32), Intervals>,
     /// When servers left connections in a full accept queue.
     full: BTreeMap<SocketAddr, Intervals>,
 }
@@ -184,7 +185,7 @@ impl<'a> Explained<'a> {
         let of_reader = |delay: &&Delay| delay.thread != 0;
         let all = delays.0.iter().flat_map(|(_, delays)| delays).filter(of_reader);
         let threads: BTreeSet<u32> = all.map(|delay| delay.thread).collect();
-        let mut served: BTreeMap<(u32, u32), Vec<Interval>> = BTreeMap::new();
+        let mut served: BTreeMap<(ProcessKey, u32), Vec<Interval>> = BTreeMap::new();
         let mut full: BTreeMap<SocketAddr, Vec<Interval>> = BTreeMap::new();
         for one in &analysis.connections {
             let queue = one.findings.iter().filter(|it| it.id == FindingId::AcceptQueueFull);
@@ -195,14 +196,16 @@ impl<'a> Explained<'a> {
             let Some(asker) = one.requests.asked_by.filter(|_| !threads.is_empty()) else {
                 continue;
             };
-            let Party::Process(pid) = Party::of(&one.connection, asker.other()) else { continue };
+            let Party::Process(process) = Party::of(&one.connection, asker.other()) else {
+                continue;
+            };
             for request in &one.requests.list {
                 let thread = request.reader_thread;
                 let is_its_own = [0, thread].contains(&request.answerer_thread);
                 if threads.contains(&thread) && is_its_own && request.seen != SeenEnds::Asker {
                     let [heard_ns, answered_ns] = request.limits();
                     let service = Interval::new(heard_ns, answered_ns);
-                    served.entry((pid, thread)).or_default().push(service);
+                    served.entry((process, thread)).or_default().push(service);
                 }
             }
         }
@@ -228,7 +231,7 @@ impl<'a> Explained<'a> {
         let is_reader = delay.id == FindingId::SlowReader;
         let served = if is_reader { &self.busy } else { &self.served };
         let served = match party {
-            Party::Process(pid) => served.get(&(pid, delay.thread)),
+            Party::Process(process) => served.get(&(process, delay.thread)),
             Party::Host(_) | Party::Acceptor(_) => None,
         };
         let is_absence = is_reader || delay.id == FindingId::SlowAccept;
@@ -297,7 +300,7 @@ impl Group<'_> {
         let worst_delay = self.waited.iter().filter(|one| one.id == worst.id);
         let direction = worst_delay.map(|one| one.delay.direction).next()?;
         let who = match self.party {
-            Party::Acceptor(pid) => format!("{} (pid {pid}, which accepts)", self.side.name()),
+            Party::Acceptor((_, pid)) => format!("{} (pid {pid}, which accepts)", self.side.name()),
             _ => phrasing::who(&connection.connection, self.side),
         };
         let of = phrasing::counted(requests.len() as u64, "request");

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
 use sockscope_record::tcp_states::{CLOSE_WAIT, ESTABLISHED};
-use sockscope_record::{ConnectionId, Direction, Kind, Point, Process, Protocol, Side};
+use sockscope_record::{ConnectionId, Direction, Kind, Point, Process, ProcessKey, Protocol, Side};
 
 use super::handshake::{AGAIN_NS_MIN, syns};
 use super::intervals::{Interval, Intervals};
@@ -75,12 +75,13 @@ impl Churn {
 
     /// Adds the findings to the connections with which each of them begins.
     pub(crate) fn find(self, analysis: &mut Analysis) {
-        let mut callers: BTreeMap<(u32, IpAddr, SocketAddr), Vec<&Opening>> = BTreeMap::new();
+        let mut callers: BTreeMap<(ProcessKey, IpAddr, SocketAddr), Vec<&Opening>> =
+            BTreeMap::new();
         for opening in &self.0 {
             let Some(one) = of(analysis, opening.id).filter(|one| is_short(one)) else { continue };
             let connection = &one.connection;
             let Some(process) = process(one, Side::Client) else { continue };
-            let caller = (process.pid, connection.client.ip(), connection.server);
+            let caller = (process.key(), connection.client.ip(), connection.server);
             callers.entry(caller).or_default().push(opening);
         }
         let callers = callers.into_values().filter(|openings| openings.len() > AGAIN_MIN);

@@ -77,7 +77,7 @@ fn is_served(view: &ConnectionView<'_>, asked_ns: u64) -> bool {
     let port = connection.server.port();
     let mut askers = connection.processes.iter().filter(|process| process.side == Side::Client);
     let is_soon = |at_ns: &u64| *at_ns >= asked_ns && at_ns - asked_ns <= SERVED_NS_MAX;
-    askers.any(|asker| view.openings.asked(asker.pid, port).iter().any(is_soon))
+    askers.any(|asker| view.openings.asked(asker.key(), port).iter().any(is_soon))
         || view.openings.first_ns(port).is_some_and(|first_ns| first_ns > asked_ns)
 }
 

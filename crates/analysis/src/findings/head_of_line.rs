@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use sockscope_record::ConnectionId;
+use sockscope_record::{ConnectionId, ProcessKey};
 
 use super::phrasing::{self, Notes};
 use crate::ranges::{Range, Sums, intersection, total, union};
@@ -20,7 +20,7 @@ const WAITED_DIVISOR: u64 = 2;
 const WAITING_MIN: u64 = 2;
 
 /// A thread of a process.
-type Thread = (u32, u32);
+type Thread = (ProcessKey, u32);
 
 /// Requests that an event loop reads together are read within this part of the pause that follows, and answered within
 /// this part of it after its end.
@@ -108,7 +108,7 @@ fn reader(connection: &ConnectionAnalysis, request: &Request) -> Option<Thread> 
     let asker = connection.requests.asked_by?;
     let mut processes = connection.connection.processes.iter();
     let process = processes.find(|process| process.side != asker)?;
-    (request.reader_thread != 0).then_some((process.pid, request.reader_thread))
+    (request.reader_thread != 0).then_some((process.key(), request.reader_thread))
 }
 
 /// All that these threads served.

@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use sockscope_record::{Connection, Side};
+use sockscope_record::{Connection, ProcessKey, Side};
 
 use super::links::RequestId;
 use crate::{Request, RequestEnd, Requests, SeenEnds};
@@ -47,7 +47,7 @@ pub(super) struct Ask {
 /// A process at an end of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Party {
-    pid: u32,
+    process: ProcessKey,
     /// Place of the connection.
     at: u32,
     /// Whether it answers there; else it asks.
@@ -73,7 +73,7 @@ impl<'a> Parties<'a> {
                 let is_shared = of_side().count() > 1;
                 // Connections have 32-bit numbers.
                 parties.extend(of_side().map(|process| Party {
-                    pid: process.pid,
+                    process: process.key(),
                     at: at as u32,
                     answers: side != asker,
                     is_shared,
@@ -89,7 +89,7 @@ impl<'a> Parties<'a> {
     pub(super) fn of_both_roles(&self) -> impl Iterator<Item = Range<usize>> + '_ {
         let mut start = 0;
         let processes =
-            self.parties.chunk_by(|one, next| one.pid == next.pid).map(move |parties| {
+            self.parties.chunk_by(|one, next| one.process == next.process).map(move |parties| {
                 let process = start..start + parties.len();
                 start = process.end;
                 process
@@ -105,7 +105,7 @@ impl<'a> Parties<'a> {
         let (mut services, mut asks) = (Vec::new(), Vec::new());
         for party in &self.parties[process] {
             let (connection, requests) = self.connections[party.at as usize];
-            let is_its_own = |thread: u32| !party.is_shared || thread == party.pid;
+            let is_its_own = |thread: u32| !party.is_shared || thread == party.process.1;
             for (index, request) in requests.list.iter().enumerate() {
                 let id = RequestId { connection: connection.id, index: index as u32 };
                 if party.answers {
@@ -117,7 +117,7 @@ impl<'a> Parties<'a> {
                     let is_other = |side: Side| Some(side) != asker;
                     let mut answerers =
                         connection.processes.iter().filter(|one| is_other(one.side));
-                    let is_to_itself = answerers.any(|one| one.pid == party.pid);
+                    let is_to_itself = answerers.any(|one| one.key() == party.process);
                     asks.push(ask(id, request, is_to_itself));
                 }
             }

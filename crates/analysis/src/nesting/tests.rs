@@ -56,6 +56,15 @@ fn a_proxy_between_two_other_hosts_has_its_own_time() {
 }
 
 #[test]
+fn processes_of_two_hosts_with_one_number_are_two() {
+    let asked = call([100, 120, 2_000, 2_010], [7, 8]);
+    let upstream = call([150, 170, 1_900, 1_910], [8, 9]);
+    let of = |client: &str| nested(&[("1/7 > 2/8", &asked), (client, &upstream)]);
+    assert_eq!(of("1/8 > 3/9"), "");
+    assert!(of("2/8 > 3/9").starts_with("2.1 in 1.1 by thread"));
+}
+
+#[test]
 fn requests_at_the_same_time_count_once() {
     let asked = call([100, 120, 1_000, 1_010], [7, 8]);
     let [first, second] = [[200, 210, 500, 510], [300, 310, 700, 710]];
