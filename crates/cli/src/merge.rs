@@ -58,8 +58,12 @@ pub fn merge_two(first: &Path, second: &Path, output: &Path) -> Result<String, F
     if let Some(band) = &done.band {
         let [early, late] = <[u64; 2]>::from(band.widest_ns()).map(|ns| time(ns, Charset::Ascii));
         let (host, base) = (&band.host, &band.base);
+        let adds = match band.with_merged() {
+            Some(trace) => format!("; the bounds within the trace of {trace} add to this"),
+            None => String::new(),
+        };
         stderr!(
-            "sockscope: a time of {host} may have been up to {early} earlier or {late} later on the clock of {base}"
+            "sockscope: a time of {host} may have been up to {early} earlier or {late} later on the clock of {base}{adds}"
         );
     } else if engines == 0 {
         stderr!(

@@ -68,6 +68,12 @@ impl ClockBand {
         Self { edges: edges.collect(), ..self.clone() }
     }
 
+    /// The side that is a trace of several hosts, merged before, by their names. The band is that of the hosts between
+    /// which the segments went: times of the other hosts have the errors of both bands.
+    pub fn with_merged(&self) -> Option<&str> {
+        [&self.host, &self.base].into_iter().find(|name| name.contains(" + ")).map(String::as_str)
+    }
+
     /// The widest part of the band: earlier and later, nanoseconds.
     pub fn widest_ns(&self) -> (u64, u64) {
         let most = |of: fn(&ClockEdge) -> u64| self.edges.iter().map(of).max().unwrap_or(0);

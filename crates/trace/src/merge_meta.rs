@@ -101,7 +101,7 @@ pub(crate) fn merged_meta(
     };
     meta.loss.add_all(&checked[1].missed);
     for ((name, bundle), checked) in names.iter().zip([first, second]).zip(checked) {
-        add_host(&mut meta, name, bundle);
+        add_host(&mut meta, &prefix(name, &names), bundle);
         add_problems(&mut meta, name, checked);
     }
     if are_engines_of_one_host(first, second) {
@@ -133,20 +133,29 @@ fn reasons_of_both(a: &Meta, b: &Meta) -> BTreeMap<u32, String> {
     a.drop_reasons.iter().filter(agree).map(|(number, name)| (*number, name.clone())).collect()
 }
 
-/// Lists of one host, each entry with the host's name.
+/// The name before each entry of a bundle's lists. Entries of a merged one have the names of their hosts already.
+fn prefix(name: &str, names: &[String; 2]) -> String {
+    let hosts = || name.split(" + ");
+    let is_clear = hosts().all(|host| names.iter().all(|other| other != host));
+    if hosts().count() > 1 && is_clear { String::new() } else { format!("{name}:") }
+}
+
+/// Lists of one host, each entry with the host's name and a colon.
 fn add_host(meta: &mut Meta, name: &str, bundle: &Bundle) {
+    let sentence = |text: &str| match name {
+        "" => text.to_owned(),
+        _ => format!("{name} {text}").trim_end_matches([':', ' ']).to_owned(),
+    };
     let of = bundle.meta();
-    meta.hooks.extend(of.hooks.iter().map(|hook| Hook {
-        note: format!("{name}: {}", hook.note).trim_end_matches([':', ' ']).to_owned(),
-        ..hook.clone()
-    }));
+    meta.hooks
+        .extend(of.hooks.iter().map(|hook| Hook { note: sentence(&hook.note), ..hook.clone() }));
     meta.interfaces.extend(of.interfaces.iter().map(|interface| Interface {
-        name: format!("{name}:{}", interface.name),
+        name: format!("{name}{}", interface.name),
         ..interface.clone()
     }));
-    let sysctls = of.sysctls.iter().map(|(key, value)| (format!("{name}:{key}"), value.clone()));
+    let sysctls = of.sysctls.iter().map(|(key, value)| (format!("{name}{key}"), value.clone()));
     meta.sysctls.extend(sysctls);
-    meta.notes.extend(of.notes.iter().map(|note| format!("{name}: {note}")));
+    meta.notes.extend(of.notes.iter().map(|note| sentence(note)));
 }
 
 /// Adds the problems of one bundle to the notes, with a name for it.
@@ -156,10 +165,13 @@ pub(crate) fn add_problems(meta: &mut Meta, name: &str, checked: &Checked) {
 
 fn band_note(band: &ClockBand) -> String {
     let [early, late] = <[u64; 2]>::from(band.widest_ns()).map(microseconds);
+    let adds = band.with_merged().map_or_else(String::new, |trace| {
+        format!(". In the trace of {trace} the times of one host were moved before: its own bounds add to these")
+    });
     format!(
         "times are on the monotonic clock of {}; those of {} are known by {} segments from it and {} to it. Each may \
          have been up to {early} us earlier or {late} us later, and a time between the hosts (wire) longer or shorter \
-         by as much. Its clock is slower by {} to {} ppm",
+         by as much. Its clock is slower by {} to {} ppm{adds}",
         band.base,
         band.host,
         band.segments[0],
