@@ -411,7 +411,10 @@ impl Job<'_> {
             Force::attach(forcing.fixes, &Scope { group, ..forcing.scope.clone() })
         });
         let force = force.transpose()?;
-        let mut meta = self.meta(&pick, &recorder.hooks());
+        let hooks = recorder.hooks();
+        let unseen = self.how.unix.then(|| recorded::unseen_of_unix(&hooks)).flatten();
+        unseen.iter().for_each(|unseen| stderr!("sockscope: {unseen}"));
+        let mut meta = self.meta(&pick, &hooks);
         let limit = self.how.max_size.map(|bytes| SizeLimit::new(bytes, &meta));
         let limit =
             limit.transpose().map_err(|error| Failure::new(format!("--max-size: {error}")))?;
@@ -454,7 +457,8 @@ impl Job<'_> {
             Ok(status) => (status, updated.err()),
             Err(failure) => (None, Some(failure)),
         };
-        let notes: Vec<String> = failed(status).into_iter().chain(survivors.clone()).collect();
+        let notes: Vec<String> =
+            failed(status).into_iter().chain(survivors.clone()).chain(unseen).collect();
         let mut recorded = Recorded {
             records: sink.writer.records(),
             missed: meta.loss.total(),

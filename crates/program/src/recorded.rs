@@ -17,6 +17,20 @@ pub fn complete(meta: &mut Meta, summary: &Summary) {
     meta.complete = true;
 }
 
+/// The points of Unix sockets that this kernel does not show, where they are to be recorded. `None` if it shows all.
+pub fn unseen_of_unix(hooks: &[HookReport]) -> Option<String> {
+    let is_unseen = |hook: &&HookReport| {
+        let entry = hook.entry;
+        entry.when == When::Unix && !entry.points.is_empty() && !hook.problem.is_empty()
+    };
+    let unseen: Vec<_> = hooks
+        .iter()
+        .filter(is_unseen)
+        .map(|hook| format!("{} ({}: {})", hook.entry.without, hook.entry.hook, hook.problem))
+        .collect();
+    (!unseen.is_empty()).then(|| format!("--unix: not recorded are {}", unseen.join(" and ")))
+}
+
 /// An entry of the table of hooks, as a trace has it.
 pub fn hook(report: &HookReport) -> Hook {
     let entry = report.entry;
@@ -36,5 +50,41 @@ pub fn hook(report: &HookReport) -> Hook {
             }
             _ => report.replacement().unwrap_or_else(|| report.problem.clone()),
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sockscope_probe::HOOKS;
+
+    use super::*;
+
+    /// The table on a kernel that lacks these hooks.
+    fn without(lacking: &[&str]) -> Vec<HookReport> {
+        let report = |entry: &sockscope_probe::HookEntry| {
+            let is_there = !lacking.contains(&entry.hook);
+            HookReport {
+                entry: *entry,
+                used: is_there,
+                problem: if is_there { String::new() } else { "not in this kernel".to_owned() },
+                stand_ins: Vec::new(),
+            }
+        };
+        HOOKS.iter().map(report).collect()
+    }
+
+    #[test]
+    fn a_kernel_without_the_points_of_unix_sockets_is_named() {
+        assert_eq!(unseen_of_unix(&without(&[])), None);
+        // Points of TCP have a stand-in, and a call has no point.
+        assert_eq!(unseen_of_unix(&without(&["tp_btf/sys_enter"])), None);
+        let unseen = unseen_of_unix(&without(&["tp_btf/sk_data_ready", "tp_btf/sock_recv_length"]));
+        assert_eq!(
+            unseen.as_deref(),
+            Some(
+                "--unix: not recorded are points 1 and 7 of Unix sockets (tp_btf/sk_data_ready: not in this kernel) \
+                 and point 8 of Unix sockets (tp_btf/sock_recv_length: not in this kernel)"
+            )
+        );
     }
 }

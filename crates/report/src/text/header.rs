@@ -670,7 +670,13 @@ fn without_traffic(report: &Report<'_>) -> &'static str {
     let facts = &report.analysis.facts;
     let is_live = facts.source == "live" && !facts.unfinished;
     if report.connections().count() == 0 {
+        // The recorder notes that where the kernel does not show Unix sockets.
+        let asks_for_unix = facts.notes.iter().any(|note| note.starts_with("--unix: "));
         return match is_live {
+            true if asks_for_unix => {
+                "no connection was recorded: nothing that was picked sent or received over TCP or \
+                 UDP. Of Unix sockets nothing is known: see the note."
+            }
             true => {
                 "no connection was recorded: nothing that was picked sent or received over TCP or \
                  UDP (Unix sockets need --unix)."

@@ -419,6 +419,11 @@ fn of_a_trace_that_was_not_finished_nothing_is_said_to_be_whole() {
 fn what_a_kernel_s_recorder_cannot_see_is_said_where_nothing_was_seen() {
     let mut analysis = empty();
     assert!(text(&analysis).contains("(Unix sockets need --unix)"));
+    let mut asked = analysis.clone();
+    asked.facts.notes.push("--unix: not recorded are points 1 and 7 of Unix sockets".to_owned());
+    let said = text(&asked);
+    assert!(said.contains("Of Unix sockets nothing is known: see the note."), "{said}");
+    assert!(!said.contains("need --unix"), "{said}");
     analysis.facts.source = "pcap".to_owned();
     assert!(text(&analysis).contains("verdict  there is no connection in the trace.\n"));
 }
