@@ -56,6 +56,7 @@ mod soak;
 mod socket_buffers;
 mod split;
 mod stall;
+mod three_hosts;
 mod trial;
 mod trial_link;
 mod tun;

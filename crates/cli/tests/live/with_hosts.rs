@@ -22,8 +22,8 @@ use crate::report::{Report, bytes};
 use crate::turn::{self, Turn};
 
 const PORT: &str = "7000";
-const SSH_PORT: &str = "7022";
-const SSHD: &str = "/usr/sbin/sshd";
+pub const SSH_PORT: &str = "7022";
+pub const SSHD: &str = "/usr/sbin/sshd";
 /// Only how long a failure takes depends on it.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -44,28 +44,11 @@ impl Pair {
 
     /// With `b` at this address, between namespaces made with these options.
     fn up_at(address: &'static str, network: &[&str]) -> Option<Self> {
-        let lack = (!Path::new(SSHD).exists()).then_some("no sshd (openssh-server)");
-        let turn = turn::take_with(lack)?;
+        let turn = take_turn()?;
         let folder = tempfile::tempdir().expect("a folder for temporary files");
-        let file = |name: &str| folder.path().join(name);
-        for key in ["host", "user"] {
-            let mut keygen = Command::new("ssh-keygen");
-            keygen.args(["-q", "-t", "ed25519", "-N", "", "-f"]).arg(file(key));
-            assert!(keygen.status().expect("openssh is there").success());
-        }
-        let options = [
-            format!("Port {SSH_PORT}"),
-            format!("HostKey {}", file("host").display()),
-            format!("AuthorizedKeysFile {}", file("user.pub").display()),
-            "StrictModes no\nUsePAM no\nPermitRootLogin yes\nPidFile none".to_owned(),
-        ];
-        fs::write(file("config"), options.join("\n") + "\n").expect("the folder is ours");
-        // As Debian's unit makes it.
-        fs::create_dir_all("/run/sshd").expect("root may");
+        let sshd = sshd_in(folder.path());
         let hosts = Hosts::up(network);
-        let config = file("config").display().to_string();
-        let mut listen = command(&hosts.on_b(&words(&[SSHD, "-D", "-e", "-f", &config])));
-        let sshd = Background::start_until(&mut listen, "-TERM", "Server listening on");
+        let sshd = start_sshd(&hosts.on_b(&sshd));
         Some(Self { folder, sshd: Some(sshd), server: None, hosts, address, _turn: turn })
     }
 
@@ -88,14 +71,9 @@ impl Pair {
 
     /// `sockscope record --with` on `a`, where `program` is what `b` has in the place of sockscope.
     fn record(&self, program: &str, traffic: &[String]) -> Command {
-        let file = |name: &str| self.folder.path().join(name).display().to_string();
-        let ssh = format!(
-            "ssh -F none -i {} -o UserKnownHostsFile={} -o StrictHostKeyChecking=accept-new",
-            file("user"),
-            file("known")
-        );
+        let ssh = ssh(self.folder.path());
         let url = format!("ssh://root@{}:{SSH_PORT}", self.address);
-        let output = file("both.sockscope");
+        let output = self.output().display().to_string();
         let own = env!("CARGO_BIN_EXE_sockscope");
         let options = ["--with", &url, "--ssh", &ssh, "--with-program", program, "-o", &output];
         let record = [&[own, "record"][..], &options, &["--"]].concat();
@@ -149,13 +127,54 @@ impl Drop for Pair {
     }
 }
 
-fn command(words: &[String]) -> Command {
+/// The turn of a test that needs an ssh server.
+pub fn take_turn() -> Option<Turn> {
+    let lack = (!Path::new(SSHD).exists()).then_some("no sshd (openssh-server)");
+    turn::take_with(lack)
+}
+
+/// The command of an ssh server, whose keys are made in this folder.
+pub fn sshd_in(folder: &Path) -> Vec<String> {
+    let file = |name: &str| folder.join(name);
+    for key in ["host", "user"] {
+        let mut keygen = Command::new("ssh-keygen");
+        keygen.args(["-q", "-t", "ed25519", "-N", "", "-f"]).arg(file(key));
+        assert!(keygen.status().expect("openssh is there").success());
+    }
+    let options = [
+        format!("Port {SSH_PORT}"),
+        format!("HostKey {}", file("host").display()),
+        format!("AuthorizedKeysFile {}", file("user.pub").display()),
+        "StrictModes no\nUsePAM no\nPermitRootLogin yes\nPidFile none".to_owned(),
+    ];
+    fs::write(file("config"), options.join("\n") + "\n").expect("the folder is ours");
+    // As Debian's unit makes it.
+    fs::create_dir_all("/run/sshd").expect("root may");
+    words(&[SSHD, "-D", "-e", "-f", &file("config").display().to_string()])
+}
+
+/// Starts this ssh server.
+pub fn start_sshd(words: &[String]) -> Background {
+    Background::start_until(&mut command(words), "-TERM", "Server listening on")
+}
+
+/// `--ssh` for that server.
+pub fn ssh(folder: &Path) -> String {
+    let file = |name: &str| folder.join(name).display().to_string();
+    format!(
+        "ssh -F none -i {} -o UserKnownHostsFile={} -o StrictHostKeyChecking=accept-new",
+        file("user"),
+        file("known")
+    )
+}
+
+pub fn command(words: &[String]) -> Command {
     let mut command = Command::new(&words[0]);
     command.args(&words[1..]).stdin(Stdio::null());
     command
 }
 
-fn said(output: &Output) -> String {
+pub fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 

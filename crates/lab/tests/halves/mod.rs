@@ -18,7 +18,8 @@ pub struct Clock {
 impl Clock {
     const TRUE: Self = Self { start_ns: 5_000_000_000, offset_ns: 0, drift_ppb: 0, realtime_ns: 0 };
 
-    fn at(self, ns: u64) -> u64 {
+    /// Its time at a time of the recording.
+    pub fn at(self, ns: u64) -> u64 {
         let drift = i128::from(ns) * i128::from(self.drift_ppb) / 1_000_000_000;
         let ns = i128::from(ns) + i128::from(self.start_ns) + i128::from(self.offset_ns) + drift;
         u64::try_from(ns).expect("a clock after its start")
