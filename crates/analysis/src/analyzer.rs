@@ -17,8 +17,8 @@ use crate::record_buffer::RecordBuffer;
 use crate::record_loss_times::TraceLosses;
 use crate::timeline::by_start;
 use crate::{
-    Analysis, ConnectionStore, DropReasons, FlowStore, LossInterval, OfOthers, Passage, TraceFacts,
-    parallel,
+    Analysis, ConnectionStore, DropReasons, FlowStore, LossInterval, NamespaceNames, OfOthers,
+    Passage, TraceFacts, parallel,
 };
 
 /// Takes the records of one trace and computes their [`Analysis`].
@@ -49,6 +49,8 @@ pub struct Stores {
     pub of_others: OfOthers,
     /// Names of the numbers in `Drop` records; none from [`Analyzer::into_stores`], which knows no facts.
     pub drop_reasons: DropReasons,
+    /// Names of network namespaces.
+    pub network_namespaces: NamespaceNames,
 }
 
 impl Stores {
@@ -126,10 +128,10 @@ impl Analyzer {
         let (mut analysis, entries, losses) = self.prepare(facts);
         let losses = TraceLosses::new(&losses.all, &losses.of_others);
         let openings = openings(&entries, &established);
-        let (reasons, end_ns) = (&analysis.facts.drop_reasons, analysis.end_ns());
+        let (facts, end_ns) = (&analysis.facts, analysis.end_ns());
         let analyze = |entry: Entry| {
             let store = entry.into_store();
-            One::of(&store, losses.of(&store.connection), reasons, end_ns, &openings)
+            One::of(&store, losses.of(&store.connection), facts, end_ns, &openings)
         };
         let all = parallel::map(entries, threads, analyze);
         join(&mut analysis, all);
@@ -146,11 +148,11 @@ impl Analyzer {
         let (mut analysis, entries, losses) = self.prepare(facts);
         let losses = TraceLosses::new(&losses.all, &losses.of_others);
         let openings = openings(&entries, &established);
-        let (reasons, end_ns) = (&analysis.facts.drop_reasons, analysis.end_ns());
+        let (facts, end_ns) = (&analysis.facts, analysis.end_ns());
         let analyze = |entry: Entry| {
             let store = entry.into_store();
             let losses = losses.of(&store.connection);
-            One::with_parts(&store, losses, reasons, end_ns, &openings, &mut each)
+            One::with_parts(&store, losses, facts, end_ns, &openings, &mut each)
         };
         let all = entries.into_iter().map(analyze).collect();
         join(&mut analysis, all);
@@ -168,16 +170,18 @@ impl Analyzer {
         let by_connection = TraceLosses::new(&losses.all, &losses.of_others);
         let openings = openings(&entries, &established);
         let connections: Vec<_> = entries.into_iter().map(Entry::into_store).collect();
-        let (reasons, end_ns) = (&analysis.facts.drop_reasons, analysis.end_ns());
+        let (facts, end_ns) = (&analysis.facts, analysis.end_ns());
         let analyze = |store: &ConnectionStore| {
-            One::of(store, by_connection.of(&store.connection), reasons, end_ns, &openings)
+            One::of(store, by_connection.of(&store.connection), facts, end_ns, &openings)
         };
         let all = parallel::map(connections.iter().collect(), threads, analyze);
         join(&mut analysis, all);
-        let drop_reasons = analysis.facts.drop_reasons.clone();
+        let TraceFacts { drop_reasons, network_namespaces, .. } = analysis.facts.clone();
         let start_ns = analysis.start_ns;
         let SeenLosses { all: losses, of_others } = losses;
-        (analysis, Stores { start_ns, connections, losses, of_others, drop_reasons })
+        let stores =
+            Stores { start_ns, connections, losses, of_others, drop_reasons, network_namespaces };
+        (analysis, stores)
     }
 
     /// Sorts the records and analyses nothing.
@@ -190,6 +194,7 @@ impl Analyzer {
             losses: losses.all,
             of_others: losses.of_others,
             drop_reasons: DropReasons::new(),
+            network_namespaces: NamespaceNames::new(),
         }
     }
 

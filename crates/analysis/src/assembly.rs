@@ -14,8 +14,8 @@ use crate::record_buffer::is_gone;
 use crate::record_loss_times::Losses;
 use crate::timeline::by_start;
 use crate::{
-    Analysis, ConnectionAnalysis, ConnectionStore, DropReasons, LossInterval, Nesting, OfOthers,
-    PointSummary, TraceFacts, findings, nest_requests,
+    Analysis, ConnectionAnalysis, ConnectionStore, LossInterval, Nesting, OfOthers, PointSummary,
+    TraceFacts, findings, nest_requests,
 };
 
 /// Counts of the records received so far.
@@ -40,23 +40,23 @@ impl One {
     pub fn of(
         store: &ConnectionStore,
         losses: &Losses,
-        reasons: &DropReasons,
+        facts: &TraceFacts,
         end_ns: u64,
         openings: &Openings,
     ) -> Self {
-        Self::with_parts(store, losses, reasons, end_ns, openings, &mut |_| {})
+        Self::with_parts(store, losses, facts, end_ns, openings, &mut |_| {})
     }
 
     /// The same, and shows the parts of each flow.
     pub fn with_parts(
         store: &ConnectionStore,
         losses: &Losses,
-        reasons: &DropReasons,
+        facts: &TraceFacts,
         end_ns: u64,
         openings: &Openings,
         each: &mut dyn FnMut(&FlowParts<'_>),
     ) -> Self {
-        let (analysis, delays) = analyze_connection(store, losses, reasons, end_ns, openings, each);
+        let (analysis, delays) = analyze_connection(store, losses, facts, end_ns, openings, each);
         Self { analysis, delays, opening: Opening::of(store) }
     }
 }

@@ -10,8 +10,8 @@ use crate::openings::Openings;
 use crate::ranges::Range;
 use crate::record_loss_times::Losses;
 use crate::{
-    ConnectionAnalysis, ConnectionStore, ConnectionView, DropReasons, FlowAnalysis, FlowStore,
-    FlowView, LedgerPart, LedgerSpan, acks, buffers, exchanges, findings, hops, interface,
+    ConnectionAnalysis, ConnectionStore, ConnectionView, FlowAnalysis, FlowStore, FlowView,
+    LedgerPart, LedgerSpan, TraceFacts, acks, buffers, exchanges, findings, hops, interface,
     kernel_socket, ledger, outcome, requests, stages, traffic, transactions,
 };
 
@@ -43,16 +43,17 @@ struct FlowResult {
 pub(crate) fn analyze_connection(
     store: &ConnectionStore,
     losses: &Losses,
-    drop_reasons: &DropReasons,
+    facts: &TraceFacts,
     trace_end_ns: u64,
     openings: &Openings,
     each: &mut dyn FnMut(&FlowParts<'_>),
 ) -> (ConnectionAnalysis, Vec<Delay>) {
+    let TraceFacts { drop_reasons, network_namespaces, .. } = facts;
     let own_losses = losses.with_left_out(store);
     let losses = own_losses.as_ref().unwrap_or(losses);
     let end_ns = store.end_ns().unwrap_or(0);
     let flows = [Direction::FromClient, Direction::FromServer]
-        .map(|direction| analyze_flow(store, direction, losses, drop_reasons, each));
+        .map(|direction| analyze_flow(store, direction, losses, facts, each));
     let [client, server] = &flows;
     let reset = outcome::reset(store);
     let requests = requests::find(
@@ -75,6 +76,7 @@ pub(crate) fn analyze_connection(
             losses: &losses.intervals,
             unknown_ns: &flow.unknown_ns,
             drop_reasons,
+            network_namespaces,
         }
     };
     let unopened = outcome::unopened(store, losses, drop_reasons);
@@ -109,9 +111,10 @@ fn analyze_flow(
     store: &ConnectionStore,
     direction: Direction,
     losses: &Losses,
-    drop_reasons: &DropReasons,
+    facts: &TraceFacts,
     each: &mut dyn FnMut(&FlowParts<'_>),
 ) -> FlowResult {
+    let TraceFacts { drop_reasons, network_namespaces, .. } = facts;
     let flow = store.flow(direction);
     let (start_ns, end_ns) = ledger::lasts(store, direction);
     let mut curves = FlowCurves::with_losses(store, direction, losses, drop_reasons);
@@ -139,8 +142,14 @@ fn analyze_flow(
         read_bytes: reads.bytes,
         reads_are_guessed: reads.are_guessed,
         read_copy_bytes_max: reads.copied_max,
-        interface: interface::interface(flow),
-        hops: hops::hops(flow, &curves, &timeline, !losses.intervals.is_empty()),
+        interface: interface::interface(flow, network_namespaces),
+        hops: hops::hops(
+            flow,
+            &curves,
+            &timeline,
+            !losses.intervals.is_empty(),
+            network_namespaces,
+        ),
     };
     let unknown_ns = curves.curves.each_ref().map(|curve| curve.unknown_ns().collect());
     let read = std::mem::take(&mut curves.curves[Point::ReceiveDequeue.index()]);

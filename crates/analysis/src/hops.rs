@@ -14,7 +14,7 @@ use crate::queue::residences;
 use crate::ranges::{self, Range};
 use crate::{
     Device, Distribution, FlowCurves, FlowStore, HopAnalysis, LedgerPart, LedgerSpan,
-    LengthSummary, Residence,
+    LengthSummary, NamespaceNames, Residence,
 };
 
 /// Passes that are searched for the last entry of bytes which were sent again: far more than a queue holds.
@@ -43,18 +43,22 @@ impl Passes {
 }
 
 /// One hop, with the residences of its bytes by position.
-pub(crate) struct HopPath {
+#[derive(Debug)]
+pub struct HopPath {
+    /// Which.
     pub device: Device,
+    /// The device of the same namespace by which the bytes arrived there; `None` where that was not recorded.
     pub arrived_by: Option<Device>,
+    /// From their arrival until its queue, or without one the device itself, takes them.
     pub transit: Vec<Residence>,
-    /// Empty without a queue.
+    /// From entering its queue to leaving; empty without a queue.
     pub queue: Vec<Residence>,
     entered: Option<Curve>,
     left: Curve,
 }
 
 /// The hops of a flow, in the order in which their first bytes passed.
-pub(crate) fn paths(flow: &FlowStore) -> Vec<HopPath> {
+pub fn paths(flow: &FlowStore, namespaces: &NamespaceNames) -> Vec<HopPath> {
     let mut devices: BTreeMap<DevicePlace, Passes> = BTreeMap::new();
     for record in flow.events_of(Kind::Hop) {
         let Some(hop) = record.hop() else { continue };
@@ -68,7 +72,8 @@ pub(crate) fn paths(flow: &FlowStore) -> Vec<HopPath> {
         flow.events_of(Kind::HopDevice).filter_map(|record| record.hop_device()).collect();
     let named = |place: &DevicePlace| {
         let name = names.get(place).map(|octets| device_name(*octets));
-        Device { name, index: place.index, namespace: place.namespace }
+        let namespace_name = namespaces.get(&place.namespace).cloned();
+        Device { name, index: place.index, namespace: place.namespace, namespace_name }
     };
     let arrivals: Vec<_> = devices
         .iter()
@@ -127,6 +132,7 @@ pub(crate) fn hops(
     curves: &FlowCurves,
     timeline: &[LedgerSpan],
     has_losses: bool,
+    namespaces: &NamespaceNames,
 ) -> Vec<HopAnalysis> {
     if !flow.events_of(Kind::Hop).any(|_| true) {
         return Vec::new();
@@ -143,7 +149,7 @@ pub(crate) fn hops(
         device: hop.device,
         arrived_by: hop.arrived_by,
     };
-    paths(flow).into_iter().map(figures).collect()
+    paths(flow, namespaces).into_iter().map(figures).collect()
 }
 
 fn delays(stays: &[Residence]) -> Option<Distribution> {
@@ -233,6 +239,25 @@ mod tests {
             0ns 1-4 +100 | 2ns hop code=5 extra=2 detail=9 100..200 | 3ns hop code=3 extra=3 detail=9 100..200
             50ns hop code=4 extra=3 detail=9 100..200 | 60ns 5-8 +100";
         assert_snapshot!(shown(text), @"device 2 > device 3 of 9: 200 B, transit Some(1), queue Some(1), Some(200) B at most, residue Some(0), ledger 2 + 46 of 60");
+    }
+
+    #[test]
+    fn a_namespace_with_a_name_has_it_in_each_place() {
+        let named = |name: Option<&str>| Device {
+            name: Some("r1".to_owned()),
+            index: 3,
+            namespace: 9,
+            namespace_name: name.map(str::to_owned),
+        };
+        assert_eq!(named(None).placed(), "r1 of network namespace 9");
+        assert_eq!(named(Some("shop")).placed(), "r1 of network namespace shop");
+        let text = "0ns 1-4 +100 | 10ns hop code=4 extra=3 detail=9 0..100
+            20ns hop code=4 extra=3 detail=8 0..100 | 40ns 5-8 +100";
+        let store = testing::store(text);
+        let names = NamespaceNames::from([(9, "shop".to_owned())]);
+        let hops = paths(&store.flows[0], &names);
+        let names: Vec<_> = hops.iter().map(|hop| hop.device.shown_namespace()).collect();
+        assert_eq!(names, [Some("shop".to_owned()), Some("8".to_owned())]);
     }
 
     #[test]

@@ -2,10 +2,10 @@
 
 use sockscope_record::InterfacePart;
 
-use crate::{FlowStore, Interface};
+use crate::{FlowStore, Interface, NamespaceNames};
 
 /// The last one that was recorded; `None` where not all of it was.
-pub(crate) fn interface(flow: &FlowStore) -> Option<Interface> {
+pub(crate) fn interface(flow: &FlowStore, names: &NamespaceNames) -> Option<Interface> {
     let (mut device, mut discipline, mut place) = (None, None, None);
     for part in flow.events.iter().filter_map(|event| event.interface()) {
         match part {
@@ -15,7 +15,9 @@ pub(crate) fn interface(flow: &FlowStore) -> Option<Interface> {
         }
     }
     let (index, namespace) = place?;
-    Some(Interface { device: device?, discipline: discipline?, index, namespace })
+    let number = u32::try_from(namespace).ok();
+    let namespace_name = number.and_then(|number| names.get(&number)).cloned();
+    Some(Interface { device: device?, discipline: discipline?, index, namespace, namespace_name })
 }
 
 /// A name of the kernel's, up to its first octet of 0, without control characters.

@@ -78,6 +78,7 @@ pub use dropped_packets::{DroppedPacket, dropped_packets};
 pub use flow_curves::FlowCurves;
 pub use flow_detail::FlowCurve;
 pub use fresh_costs::{FreshCost, FreshCosts};
+pub use hops::{HopPath, paths as hop_paths};
 pub use interface::device_name;
 pub use ledger::ledger_spans;
 pub use ledger_detail::LedgerDetail;
@@ -102,6 +103,6 @@ pub use window::Window;
 pub use result::{
     AckDelayCause, AckSummary, Analysis, AtLeast, BufferGrant, BurstSummary, ConnectionAnalysis,
     Device, Distribution, DropCount, DropReasons, Evidence, ExchangeSummary, Finding, FindingId,
-    FlowAnalysis, HopAnalysis, Interface, Ledger, LedgerPart, LengthSummary, PointSummary,
-    StageAnalysis, TraceFacts, TransactionSummary, Unopened,
+    FlowAnalysis, HopAnalysis, Interface, Ledger, LedgerPart, LengthSummary, NamespaceNames,
+    PointSummary, StageAnalysis, TraceFacts, TransactionSummary, Unopened,
 };

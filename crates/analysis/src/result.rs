@@ -22,6 +22,8 @@ pub struct TraceFacts {
     pub notes: Vec<String>,
     /// Names of the numbers in `Drop` records.
     pub drop_reasons: DropReasons,
+    /// Names of network namespaces.
+    pub network_namespaces: NamespaceNames,
     /// When the recorded command ended, else the recording, on the clock of the records; `None` where that
     /// is not known.
     pub ended_ns: Option<u64>,
@@ -32,6 +34,9 @@ pub struct TraceFacts {
 /// A kernel's reasons for drops: its own names by its own numbers, which differ between kernels.
 /// A number without a name stays a number.
 pub type DropReasons = BTreeMap<u32, String>;
+
+/// Names of `ip netns` for network namespaces, by inode number. One without a name is shown by its number.
+pub type NamespaceNames = BTreeMap<u32, String>;
 
 /// Everything known about one trace.
 #[derive(Debug, Clone, PartialEq)]
@@ -200,6 +205,15 @@ pub struct Interface {
     pub index: u32,
     /// Inode number of that namespace.
     pub namespace: u64,
+    /// Name of that namespace; `None` where it has none.
+    pub namespace_name: Option<String>,
+}
+
+impl Interface {
+    /// The name of its namespace, else its number.
+    pub fn shown_namespace(&self) -> String {
+        self.namespace_name.clone().unwrap_or_else(|| self.namespace.to_string())
+    }
 }
 
 /// A device, by its numbers and its name.
@@ -211,6 +225,8 @@ pub struct Device {
     pub index: u32,
     /// Inode number of that namespace; 0 if unknown.
     pub namespace: u32,
+    /// Name of that namespace; `None` where it has none.
+    pub namespace_name: Option<String>,
 }
 
 impl Device {
@@ -219,11 +235,17 @@ impl Device {
         self.name.clone().unwrap_or_else(|| format!("device {}", self.index))
     }
 
-    /// The same with its namespace: `r1 of network namespace 4026532246`.
+    /// The name of its namespace, else the number; `None` where neither is known.
+    pub fn shown_namespace(&self) -> Option<String> {
+        let number = || (self.namespace > 0).then(|| self.namespace.to_string());
+        self.namespace_name.clone().or_else(number)
+    }
+
+    /// The device with its namespace: `r1 of network namespace 4026532246`.
     pub fn placed(&self) -> String {
-        match self.namespace {
-            0 => self.shown(),
-            namespace => format!("{} of network namespace {namespace}", self.shown()),
+        match self.shown_namespace() {
+            None => self.shown(),
+            Some(namespace) => format!("{} of network namespace {namespace}", self.shown()),
         }
     }
 }

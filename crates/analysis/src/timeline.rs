@@ -10,7 +10,7 @@ use sockscope_record::{ConnectionId, Direction, Point, Protocol};
 use crate::openings::Openings;
 use crate::{
     BufferGrant, ConnectionStore, DropReasons, ExchangeSummary, FlowAnalysis, FlowStore,
-    LedgerPart, Requests, Unopened,
+    LedgerPart, NamespaceNames, Requests, Unopened,
 };
 
 /// From `start_ns` to `end_ns` the oldest unread byte of a flow was in one place.
@@ -93,6 +93,8 @@ pub struct FlowView<'a> {
     pub unknown_ns: &'a [Vec<(u64, u64)>; 8],
     /// Names of the numbers in `Drop` records.
     pub drop_reasons: &'a DropReasons,
+    /// Names of network namespaces.
+    pub network_namespaces: &'a NamespaceNames,
 }
 
 impl<'a> FlowView<'a> {

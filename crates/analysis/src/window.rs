@@ -122,8 +122,10 @@ impl Window {
         self.losses.sort();
         let nameless = self.connections.values().filter(|kept| !kept.is_described).count();
         let before = self.analysis.take();
-        let reasons_changed =
-            before.as_ref().is_none_or(|before| before.facts.drop_reasons != facts.drop_reasons);
+        let names_changed = before.as_ref().is_none_or(|before| {
+            before.facts.drop_reasons != facts.drop_reasons
+                || before.facts.network_namespaces != facts.network_namespaces
+        });
         // An open request waits until now.
         let facts = TraceFacts { ended_ns: now_ns.or(facts.ended_ns), ..facts };
         let mut analysis = self.tally.into_analysis(facts, nameless);
@@ -135,7 +137,7 @@ impl Window {
             self.openings =
                 Openings::new(described.map(|kept| &kept.store.connection), &self.established);
         }
-        let (reasons, end_ns) = (&analysis.facts.drop_reasons, analysis.end_ns());
+        let (facts, end_ns) = (&analysis.facts, analysis.end_ns());
         let mut known = before.map(|before| before.connections).unwrap_or_default().into_iter();
         let mut next = known.next();
         let mut all = Vec::with_capacity(self.connections.len());
@@ -149,7 +151,7 @@ impl Window {
             } else {
                 None
             };
-            let is_touched = self.changed.losses || reasons_changed;
+            let is_touched = self.changed.losses || names_changed;
             let old = old.filter(|_| !is_touched && !kept.needs(self.changed.openings));
             let one = match old {
                 Some(old) => kept.again(old, window_ns),
@@ -157,7 +159,7 @@ impl Window {
                     kept.sort();
                     kept.set_window(window_ns);
                     let losses = losses.of(&kept.store.connection);
-                    let one = One::of(&kept.store, losses, reasons, end_ns, &self.openings);
+                    let one = One::of(&kept.store, losses, facts, end_ns, &self.openings);
                     kept.keep(one, end_ns)
                 }
             };

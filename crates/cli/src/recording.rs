@@ -475,6 +475,9 @@ impl Job<'_> {
         match finished {
             Ok(summary) => {
                 recorded::complete(&mut meta, &summary);
+                // The kernel uses the number of a namespace again.
+                let names = machine::network_namespaces();
+                meta.network_namespaces.retain(|number, name| names.get(number) == Some(name));
                 meta.notes.extend(without_priority(&priority, &summary.missed));
                 meta.notes.extend(notes);
                 recorded.note(sink.end().err());
@@ -513,6 +516,7 @@ impl Job<'_> {
             sysctls: machine::sysctls(),
             interfaces: machine::interfaces(),
             drop_reasons: sockscope_probe::drop_reasons().into_iter().collect(),
+            network_namespaces: machine::network_namespaces(),
             ..Meta::default()
         }
     }

@@ -127,6 +127,7 @@ impl Loaded {
             costs: meta.cost,
             notes,
             drop_reasons: meta.drop_reasons.clone(),
+            network_namespaces: meta.network_namespaces.clone(),
             ended_ns: meta.ended_ns,
             clocks: host_clocks(meta),
         };
@@ -137,7 +138,8 @@ impl Loaded {
     pub fn into_stores(self) -> Stores {
         let stores = self.analyzer.into_stores();
         let start_ns = self.part.map_or(stores.start_ns, |part| part.start_ns);
-        Stores { start_ns, drop_reasons: self.facts.drop_reasons, ..stores }
+        let TraceFacts { drop_reasons, network_namespaces, .. } = self.facts;
+        Stores { start_ns, drop_reasons, network_namespaces, ..stores }
     }
 
     /// As [`Loaded::finish`], and keeps the sorted records.

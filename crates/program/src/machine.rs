@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::process::Command;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -93,6 +94,28 @@ pub fn interfaces() -> Vec<Interface> {
         .collect()
 }
 
+/// Names of `ip netns` for network namespaces, by inode number: their files in `/run/netns`. Of several names for one
+/// namespace the first in alphabetical order.
+pub fn network_namespaces() -> BTreeMap<u32, String> {
+    names_of_namespaces(Path::new("/run/netns"))
+}
+
+fn names_of_namespaces(folder: &Path) -> BTreeMap<u32, String> {
+    // A file on another file system is no namespace: one whose mount was removed, or any other.
+    let Ok(own) = fs::metadata("/proc/self/ns/net") else { return BTreeMap::new() };
+    let Ok(entries) = fs::read_dir(folder) else { return BTreeMap::new() };
+    let mut names: Vec<_> = entries
+        .flatten()
+        .filter_map(|entry| {
+            let file = fs::metadata(entry.path()).ok()?;
+            let number = u32::try_from(file.ino()).ok().filter(|_| file.dev() == own.dev())?;
+            Some((number, entry.file_name().to_string_lossy().into_owned()))
+        })
+        .collect();
+    names.sort_unstable_by(|one, other| other.cmp(one));
+    names.into_iter().collect()
+}
+
 fn qdiscs() -> BTreeMap<String, String> {
     let output = Command::new("ip").args(["-json", "link", "show"]).output();
     let Ok(output) = output else { return BTreeMap::new() };
@@ -135,4 +158,21 @@ pub fn has_process(name: &str) -> bool {
     tasks.into_iter().any(|task| {
         fs::read_to_string(task.path().join("comm")).is_ok_and(|comm| comm.trim_end() == name)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_is_no_namespace_has_no_number() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("gone"), "").unwrap();
+        std::os::unix::fs::symlink("/proc/self/ns/net", folder.path().join("b")).unwrap();
+        std::os::unix::fs::symlink("/proc/self/ns/net", folder.path().join("a")).unwrap();
+        let number = fs::metadata("/proc/self/ns/net").unwrap().ino() as u32;
+        let names = names_of_namespaces(folder.path());
+        assert_eq!(names, [(number, "a".to_owned())].into());
+        assert!(names_of_namespaces(&folder.path().join("absent")).is_empty());
+    }
 }

@@ -3,8 +3,8 @@
 use sockscope_analysis::{
     AckDelayCause, AckSummary, Analysis, AtLeast, BufferGrant, BurstSummary, ConnectionAnalysis,
     Conversation, Device, Distribution, DropReasons, Evidence, ExchangeSummary, Finding, FindingId,
-    FlowAnalysis, HopAnalysis, HostClocks, Ledger, LedgerPart, LengthSummary, Nesting,
-    PointSummary, Request, RequestEnd, Requests, StageAnalysis, TraceFacts, nest_requests,
+    FlowAnalysis, HopAnalysis, HostClocks, Ledger, LedgerPart, LengthSummary, NamespaceNames,
+    Nesting, PointSummary, Request, RequestEnd, Requests, StageAnalysis, TraceFacts, nest_requests,
 };
 use sockscope_record::{
     Connection, ConnectionId, FlowId, LossCounts, Point, PointCost, Process, Protocol, Side, Stage,
@@ -187,6 +187,7 @@ fn analysis(connections: Vec<ConnectionAnalysis>, duration_ns: u64) -> Analysis 
             costs: [cost; 8],
             notes: Vec::new(),
             drop_reasons: DropReasons::new(),
+            network_namespaces: NamespaceNames::new(),
             ended_ns: None,
             clocks: HostClocks::One,
         },
@@ -485,6 +486,7 @@ pub(crate) fn hop() -> HopAnalysis {
         name: name.map(str::to_owned),
         index,
         namespace: 4_026_532_246,
+        namespace_name: None,
     };
     HopAnalysis {
         device: device(Some("r1"), 3),

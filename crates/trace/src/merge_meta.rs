@@ -91,7 +91,8 @@ pub(crate) fn merged_meta(
         command: a.command.clone(),
         pick: both(&a.pick, &b.pick),
         ring: a.ring,
-        drop_reasons: reasons_of_both(a, b),
+        drop_reasons: of_both(&a.drop_reasons, &b.drop_reasons),
+        network_namespaces: of_both(&a.network_namespaces, &b.network_namespaces),
         loss: checked[0].missed,
         cost: std::array::from_fn(|point| PointCost {
             hits: a.cost[point].hits.saturating_add(b.cost[point].hits),
@@ -128,9 +129,9 @@ pub(crate) fn merged_meta(
 
 /// The names on which both agree: records of either kernel carry the numbers, and are ambiguous
 /// where the names differ.
-fn reasons_of_both(a: &Meta, b: &Meta) -> BTreeMap<u32, String> {
-    let agree = |(number, name): &(&u32, &String)| b.drop_reasons.get(number) == Some(name);
-    a.drop_reasons.iter().filter(agree).map(|(number, name)| (*number, name.clone())).collect()
+fn of_both(a: &BTreeMap<u32, String>, b: &BTreeMap<u32, String>) -> BTreeMap<u32, String> {
+    let agree = |(number, name): &(&u32, &String)| b.get(number) == Some(name);
+    a.iter().filter(agree).map(|(number, name)| (*number, name.clone())).collect()
 }
 
 /// The name before each entry of a bundle's lists. Entries of a merged one have the names of their hosts already.
@@ -258,11 +259,10 @@ mod tests {
 
     #[test]
     fn a_drop_reason_keeps_its_name_where_both_kernels_agree() {
-        let kernel = |names: &[(u32, &str)]| Meta {
-            drop_reasons: names.iter().map(|(number, name)| (*number, (*name).into())).collect(),
-            ..Meta::default()
+        let kernel = |names: &[(u32, &str)]| {
+            names.iter().map(|(number, name)| (*number, (*name).into())).collect()
         };
-        let both = reasons_of_both(
+        let both = of_both(
             &kernel(&[(2, "NOT_SPECIFIED"), (6, "SOCKET_RCVBUFF")]),
             &kernel(&[(2, "NOT_SPECIFIED"), (6, "SOCKET_FILTER"), (7, "TCP_CSUM")]),
         );

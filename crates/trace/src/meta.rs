@@ -54,6 +54,9 @@ pub struct Meta {
     /// The kernel's names of why packets are dropped, by the number in `Drop` records: numbers
     /// differ from kernel to kernel.
     pub drop_reasons: BTreeMap<u32, String>,
+    /// Names of `ip netns` for network namespaces, by inode number. Absent without any.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub network_namespaces: BTreeMap<u32, String>,
     /// Records missed, by point and of no point.
     #[serde(with = "point_tables::loss")]
     #[cfg_attr(test, schemars(schema_with = "crate::meta_schema::loss"))]
@@ -218,6 +221,7 @@ impl Default for Meta {
             sysctls: BTreeMap::new(),
             interfaces: Vec::new(),
             drop_reasons: BTreeMap::new(),
+            network_namespaces: BTreeMap::new(),
             loss: LossCounts::default(),
             cost: [PointCost::default(); 8],
             clock_bands: Vec::new(),

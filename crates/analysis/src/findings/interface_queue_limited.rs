@@ -67,7 +67,7 @@ pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
     let (bytes, ns) = queue.served();
     let rate = phrasing::bit_rate(bytes, ns);
     let rate = rate.map(|rate| format!(", {rate} of this data")).unwrap_or_default();
-    let interface = crate::interface::interface(facts.view.flow());
+    let interface = crate::interface::interface(facts.view.flow(), facts.view.network_namespaces);
     let place = match &interface {
         Some(Interface { device, discipline, .. }) => format!("the {discipline} queue of {device}"),
         None => "its interface queue".to_owned(),
@@ -78,9 +78,10 @@ pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
         phrasing::time(u64::try_from(mean_ns).unwrap_or(u64::MAX)),
     );
     let limit = match &interface {
-        Some(Interface { device, namespace, .. }) => format!(
-            "In network namespace {namespace} of the {sender}: raise or remove the rate limit (tc -s qdisc show dev \
-             {device})"
+        Some(interface) => format!(
+            "In network namespace {} of the {sender}: raise or remove the rate limit (tc -s qdisc show dev {})",
+            interface.shown_namespace(),
+            interface.device,
         ),
         None => format!(
             "On the host of the {sender}: raise or remove the interface's rate limit (tc -s qdisc show)"
@@ -98,7 +99,7 @@ fn union(one: &Intervals, other: &Intervals) -> Intervals {
 
 #[cfg(test)]
 mod tests {
-    use crate::findings::testing::{found, repeat};
+    use crate::findings::testing::{Fixture, found, repeat};
     use insta::assert_snapshot;
 
     /// All packets enter at once; one leaves every `period` and is read at once.
@@ -126,6 +127,11 @@ mod tests {
         let ledger = "0ms interface_queue | 200ms end";
         let text = format!("{known} | {}", limited(100, "2ms"));
         assert_snapshot!(found(&text, ledger), @"interface-queue-limited @client 100x 200 ms: Packets of the client stood 101 ms on average in the tbf queue of eth0 (100 % of 200 ms with bytes under way): the interface's rate is the limit, 4.00 Mbit/s of this data.");
+        let fix = |fixture: Fixture| fixture.findings().remove(0).fix;
+        let number = fix(Fixture::new(&text, ledger));
+        assert!(number.starts_with("In network namespace 4026532345 of the client: "), "{number}");
+        let shop = fix(Fixture::new(&text, ledger).namespace(4_026_532_345, "shop"));
+        assert!(shop.starts_with("In network namespace shop of the client: "), "{shop}");
         // Without all of it nothing is named.
         let text = format!("{} | {}", name(0, b"eth0\0\0\0\0"), limited(100, "2ms"));
         assert!(found(&text, ledger).contains("in its interface queue"));

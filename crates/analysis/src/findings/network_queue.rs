@@ -17,7 +17,7 @@ use super::phrasing;
 use super::tally::Tally;
 use crate::hops;
 use crate::ranges::{self, Range};
-use crate::{Device, Finding, FindingId, FlowStore, Passage, Residence, queue_delays};
+use crate::{Device, Finding, FindingId, FlowStore, FlowView, Passage, Residence, queue_delays};
 
 /// CoDel's target and interval (RFC 8289 §4.2, §4.3): a queue whose delay stays above the first for the
 /// second is a standing one.
@@ -75,7 +75,7 @@ pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
         });
     }
     let (sender, receiver) = (facts.who(facts.sender()), facts.receiver().name());
-    let hop = hop_with_queue(facts.view.flow(), &standing);
+    let hop = hop_with_queue(&facts.view, &standing);
     let place = match &hop {
         Some(device) => format!("in the queue of {}", device.placed()),
         None => "between the two hosts".to_owned(),
@@ -104,7 +104,7 @@ pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
 }
 
 /// The device between the two ends in whose queue the packets waited for most of that time, where it was recorded.
-fn hop_with_queue(flow: &FlowStore, standing: &[&[Transit]]) -> Option<Device> {
+fn hop_with_queue(view: &FlowView<'_>, standing: &[&[Transit]]) -> Option<Device> {
     let queued = || standing.iter().copied().flatten();
     let total_ns: u128 = queued().map(|one| u128::from(one.queued_ns)).sum();
     let time_in = |queue: &[Residence]| -> u128 {
@@ -115,7 +115,7 @@ fn hop_with_queue(flow: &FlowStore, standing: &[&[Transit]]) -> Option<Device> {
         });
         times.sum()
     };
-    let paths = hops::paths(flow).into_iter();
+    let paths = hops::paths(view.flow(), view.network_namespaces).into_iter();
     let most = paths.map(|hop| (time_in(&hop.queue), hop)).max_by_key(|(time, _)| *time);
     most.filter(|(time, _)| time * 2 > total_ns).map(|(_, hop)| hop.device)
 }
@@ -192,7 +192,7 @@ mod tests {
     use insta::assert_snapshot;
     use sockscope_record::Connection;
 
-    use crate::findings::testing::{evidence, found};
+    use crate::findings::testing::{Fixture, evidence, found};
     use crate::testing::{connection, records};
     use crate::{Analyzer, FindingId, HostClocks, TraceFacts};
 
@@ -228,6 +228,8 @@ mod tests {
     fn the_hop_that_holds_the_queue_is_named() {
         let text = through_router(|i| 9_990 + i * 2_000);
         assert_snapshot!(found(&text, WIRE), @"network-queue @client 97x 198 ms: Packets of the client waited 6.00 ms to 198 ms, median 102 ms in the queue of device 3 of network namespace 9, above the 10.0 ms that the path takes (49 % of 400 ms with bytes under way).");
+        let named = Fixture::new(&text, WIRE).namespace(9, "shop").found();
+        assert!(named.contains("in the queue of device 3 of network namespace shop,"), "{named}");
         let elsewhere = found(&through_router(|i| 200 + i), WIRE);
         assert!(elsewhere.contains("between the two hosts"), "{elsewhere}");
     }

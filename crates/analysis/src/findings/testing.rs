@@ -12,7 +12,7 @@ use crate::testing::{analyze_all, connection, records, time_ns};
 use crate::{
     AckSummary, Analyzer, AtLeast, BurstSummary, ConnectionAnalysis, ConnectionStore,
     ConnectionView, Conversation, Distribution, DropReasons, ExchangeSummary, FlowAnalysis,
-    FlowCurves, FlowView, Ledger, LedgerPart, LedgerSpan, LossInterval, Requests,
+    FlowCurves, FlowView, Ledger, LedgerPart, LedgerSpan, LossInterval, NamespaceNames, Requests,
 };
 
 /// The kernel's names of some numbers.
@@ -34,6 +34,7 @@ pub(super) struct Fixture {
     requests: Requests,
     openings: Openings,
     drop_reasons: DropReasons,
+    network_namespaces: NamespaceNames,
 }
 
 /// Request and response figures of a fixture.
@@ -113,6 +114,7 @@ impl Fixture {
             requests: Requests::none(Conversation::Silent),
             openings: Openings::default(),
             drop_reasons: REASONS.map(|(number, name)| (number, name.to_owned())).into(),
+            network_namespaces: NamespaceNames::new(),
         }
     }
 
@@ -160,6 +162,12 @@ impl Fixture {
     /// The same connection, to another host.
     pub(super) fn peer_elsewhere(mut self) -> Self {
         self.store.connection.both_ends_here = false;
+        self
+    }
+
+    /// This network namespace has a name.
+    pub(super) fn namespace(mut self, number: u32, name: &str) -> Self {
+        self.network_namespaces.insert(number, name.to_owned());
         self
     }
 
@@ -274,6 +282,7 @@ impl Fixture {
             losses: &self.losses,
             unknown_ns: &unknown_ns[direction as usize],
             drop_reasons,
+            network_namespaces: &self.network_namespaces,
         };
         let losses = Losses::touching(store.connection.protocol, &self.losses);
         let unopened = outcome::unopened(store, &losses, drop_reasons);

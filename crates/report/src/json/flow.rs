@@ -56,16 +56,18 @@ struct InterfaceView<'a> {
     queueing_discipline: &'a str,
     index: u32,
     network_namespace: u64,
+    network_namespace_name: Option<&'a str>,
 }
 
 impl<'a> InterfaceView<'a> {
     fn new(interface: &'a Interface) -> Self {
-        let Interface { device, discipline, index, namespace } = interface;
+        let Interface { device, discipline, index, namespace, namespace_name } = interface;
         Self {
             device,
             queueing_discipline: discipline,
             index: *index,
             network_namespace: *namespace,
+            network_namespace_name: namespace_name.as_deref(),
         }
     }
 }
@@ -131,6 +133,7 @@ struct DeviceView<'a> {
     name: Option<&'a str>,
     index: u32,
     network_namespace: Option<u32>,
+    network_namespace_name: Option<&'a str>,
 }
 
 impl<'a> HopView<'a> {
@@ -155,6 +158,7 @@ impl<'a> DeviceView<'a> {
             name: device.name.as_deref(),
             index: device.index,
             network_namespace: Some(device.namespace).filter(|namespace| *namespace > 0),
+            network_namespace_name: device.namespace_name.as_deref(),
         }
     }
 }

@@ -132,6 +132,7 @@ fn a_flow_has_the_keys_of_its_schema() {
         discipline: "tbf".to_owned(),
         index: 7,
         namespace: 4_026_532_345,
+        namespace_name: Some("shop".to_owned()),
     });
     analysis.connections[0].flows[0].hops = vec![hop()];
     let hop = &json(&analysis)["connections"][0]["flows"][0]["hops"][0];
@@ -141,8 +142,13 @@ fn a_flow_has_the_keys_of_its_schema() {
     );
     assert_eq!((&hop["device"]["name"], &hop["arrived_by"]["name"]), (&"r1".into(), &Value::Null));
     let interface = &json(&analysis)["connections"][0]["flows"][0]["interface"];
-    has_keys(interface, "device queueing_discipline index network_namespace");
+    has_keys(
+        interface,
+        "device queueing_discipline index network_namespace network_namespace_name",
+    );
     assert_eq!((&interface["device"], &interface["index"]), (&"eth0".into(), &7.into()));
+    assert_eq!(interface["network_namespace_name"], "shop");
+    assert_eq!(hop["device"]["network_namespace_name"], Value::Null);
     has_keys(
         &flow["stages"],
         "send_queue tcp_output interface_queue wire input_queue tcp_input receive_queue total",

@@ -87,6 +87,11 @@ fn a_hop_is_a_line_with_its_part_of_the_wire() {
              on average, 153 KiB at most; residue 0 B; 469 ms of the ledger's wire
              is this queue
     ");
+    let device = &mut analysis.connections[0].flows[0].hops[0].device;
+    device.namespace_name = Some("shop\u{1b}[2J".to_owned());
+    let text = self::text(&analysis);
+    assert!(text.contains("hop      r1 of network namespace shop"), "{text}");
+    assert!(!text.contains('\u{1b}') && !text.contains("4026532246"), "{text}");
 }
 
 #[test]
