@@ -8,7 +8,7 @@ mod closing;
 mod connection;
 mod findings;
 mod header;
-mod hops;
+pub(crate) mod hops;
 pub(crate) mod lines;
 pub(crate) mod page;
 mod path;

@@ -7,7 +7,7 @@ use sockscope_analysis::{ConnectionAnalysis, Stores};
 use sockscope_render::style::printable;
 
 use super::figures::{self, Detailed, FlowFigures, Prepared, Subject, is_udp};
-use super::{bars, findings, path, words};
+use super::{bars, findings, hops, path, words};
 use crate::Report;
 use crate::text::lines;
 
@@ -60,6 +60,7 @@ impl<'r, 'a> Subsection<'r, 'a> {
                         h3 { (line.label) ": " (line.text) }
                     }
                     (path::picture(flow, connection.connection.protocol))
+                    (hops::table(flow))
                     h4 { "Ledger: the place of the oldest unread byte, shares of time" }
                     (bars::sum(&flow.ledger, is_udp, bars::WIDE))
                     (bars::legend(&flow.ledger, is_udp))

@@ -9,6 +9,7 @@ mod columns;
 mod connection;
 mod figures;
 mod findings;
+mod hops;
 mod pack;
 mod page;
 mod path;

@@ -6,7 +6,7 @@ use std::num::NonZeroUsize;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest, Sha256};
-use sockscope_analysis::{Analysis, Analyzer, Stores, TraceFacts};
+use sockscope_analysis::{Analysis, Analyzer, LedgerPart, Stores, TraceFacts};
 use sockscope_record::{
     Connection, ConnectionId, Direction, Kind, Point, Process, Protocol, Record, Side,
 };
@@ -22,6 +22,7 @@ fn no_stores() -> Stores {
         losses: Vec::new(),
         of_others: sockscope_analysis::OfOthers::default(),
         drop_reasons: sockscope_analysis::DropReasons::new(),
+        network_namespaces: sockscope_analysis::NamespaceNames::new(),
     }
 }
 
@@ -125,6 +126,38 @@ fn the_page_has_its_parts_in_this_order() {
     let outline: Vec<String> =
         tags.map(|tag| tag.split(" class=").next().unwrap_or(tag).to_owned()).collect();
     insta::assert_snapshot!(outline.join("\n"));
+}
+
+/// The cells of a table's rows, without their markup.
+fn cells(table: &str) -> Vec<String> {
+    let row = |row: &str| {
+        let cells = row.split("<td").flat_map(|part| part.split("<th")).skip(1);
+        let words = cells.filter_map(|cell| cell.split_once('>')?.1.split('<').next());
+        words.collect::<Vec<_>>().join(" | ")
+    };
+    elements(table, "tr").into_iter().map(|(_, inside)| row(inside)).collect()
+}
+
+#[test]
+fn hops_are_a_table_with_the_numbers_of_the_text() {
+    let (mut analysis, stores) = calls(1, 20, 10);
+    let without = page(&analysis, &stores);
+    assert!(!without.contains("class=\"hops\""), "a flow without a hop has no table");
+    let mut named = fixture::hop();
+    named.device.namespace_name = Some("<b>shop".to_owned());
+    named.queue_ns = None;
+    named.queue_bytes = None;
+    named.arrived_by = None;
+    named.transit_ns = None;
+    named.residue_bytes = None;
+    analysis.connections[0].flows[0].hops = vec![fixture::hop(), named];
+    analysis.connections[0].flows[0].ledger.ns = [0; LedgerPart::ALL.len()];
+    analysis.connections[0].flows[0].ledger.ns[LedgerPart::Wire as usize] = 938_000_000;
+    let page = page(&analysis, &stores);
+    let tables = elements(&page, "table");
+    let tables: Vec<_> = tables.iter().filter(|it| it.0.contains("\"hops\"")).collect();
+    assert_eq!(tables.len(), 1);
+    insta::assert_snapshot!(cells(tables[0].1).join("\n"));
 }
 
 #[test]

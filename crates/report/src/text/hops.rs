@@ -2,7 +2,7 @@
 
 use std::io;
 
-use sockscope_analysis::{Distribution, FlowAnalysis, HopAnalysis};
+use sockscope_analysis::{Distribution, FlowAnalysis, HopAnalysis, LengthSummary};
 use sockscope_render::number::{rounded, size};
 use sockscope_render::style::Tone;
 
@@ -10,6 +10,11 @@ use super::page::Page;
 
 pub(super) fn write(flow: &FlowAnalysis, page: &mut Page<'_>) -> io::Result<()> {
     flow.hops.iter().try_for_each(|hop| page.labelled("hop", &text(hop, page), Tone::Plain))
+}
+
+/// The mean of a queue's length.
+pub(crate) fn mean(length: LengthSummary) -> String {
+    rounded(length.mean).map_or("?".to_owned(), size)
 }
 
 fn text(hop: &HopAnalysis, page: &Page<'_>) -> String {
@@ -22,8 +27,7 @@ fn text(hop: &HopAnalysis, page: &Page<'_>) -> String {
     }
     match (hop.queue_ns, hop.queue_bytes) {
         (Some(queue), Some(length)) => {
-            let mean = rounded(length.mean).map_or("?".to_owned(), size);
-            text += &format!("; in its queue {}, {mean} on average", times(queue));
+            text += &format!("; in its queue {}, {} on average", times(queue), mean(length));
             text += &format!(", {} at most", size(length.max));
         }
         _ => text += "; no queue seen",

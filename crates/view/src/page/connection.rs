@@ -1,7 +1,9 @@
 //! One connection: its ends, its path in numbers, its findings with their evidence.
 
 use serde::Serialize;
-use sockscope_analysis::{ConnectionAnalysis, FlowAnalysis, StageAnalysis, Uncertainty};
+use sockscope_analysis::{
+    ConnectionAnalysis, Device, Distribution, FlowAnalysis, HopAnalysis, StageAnalysis, Uncertainty,
+};
 use sockscope_record::{ConnectionId, Point, Protocol, Side};
 use sockscope_report::{Format, Json, Options, Report, fix_command};
 
@@ -35,6 +37,7 @@ struct FlowView {
     throughput_bytes_per_s: Option<f64>,
     ledger: Places,
     stages: Vec<StageView>,
+    hops: Vec<HopView>,
     /// Points at which bytes were seen.
     points: Vec<u8>,
 }
@@ -50,6 +53,30 @@ struct StageView {
     /// Error of delays between two hosts: null within a host, and where no bound is known.
     uncertainty_ns: Option<u64>,
     uncertainty_is_unknown: bool,
+}
+
+/// A device between the two ends on this host.
+#[derive(Serialize)]
+struct HopView {
+    device: String,
+    /// Its name, else the inode number; null where neither is known.
+    network_namespace: Option<String>,
+    arrived_by: Option<String>,
+    bytes: u64,
+    transit: Option<TimesView>,
+    queue: Option<TimesView>,
+    length_mean_bytes: Option<f64>,
+    length_max_bytes: Option<u64>,
+    residue_bytes: Option<u64>,
+}
+
+#[derive(Serialize)]
+struct TimesView {
+    p50_ns: u64,
+    p99_ns: u64,
+    max_ns: u64,
+    /// Part of the ledger's wire.
+    ledger_ns: u64,
 }
 
 #[derive(Serialize)]
@@ -156,7 +183,30 @@ impl FlowView {
             throughput_bytes_per_s: flow.throughput_bytes_per_s,
             ledger: places(&flow.ledger),
             stages: flow.stages.iter().map(StageView::new).collect(),
+            hops: flow.hops.iter().map(HopView::new).collect(),
             points: Point::ALL.into_iter().filter(has).map(|point| point.number()).collect(),
+        }
+    }
+}
+
+impl HopView {
+    fn new(hop: &HopAnalysis) -> Self {
+        let times = |ns: &Distribution, ledger_ns| TimesView {
+            p50_ns: ns.p50,
+            p99_ns: ns.p99,
+            max_ns: ns.max,
+            ledger_ns,
+        };
+        Self {
+            device: hop.device.shown(),
+            network_namespace: hop.device.shown_namespace(),
+            arrived_by: hop.arrived_by.as_ref().map(Device::shown),
+            bytes: hop.bytes,
+            transit: hop.transit_ns.as_ref().map(|ns| times(ns, hop.ledger_transit_ns)),
+            queue: hop.queue_ns.as_ref().map(|ns| times(ns, hop.ledger_queue_ns)),
+            length_mean_bytes: hop.queue_bytes.map(|length| length.mean),
+            length_max_bytes: hop.queue_bytes.map(|length| length.max),
+            residue_bytes: hop.residue_bytes,
         }
     }
 }
@@ -182,7 +232,7 @@ mod tests {
 
     use serde_json::json;
     use sockscope_analysis::{Analyzer, HostClocks, TraceFacts};
-    use sockscope_record::Connection;
+    use sockscope_record::{Connection, DevicePlace, Direction, Hop, Kind, Record};
     use sockscope_report::Origin;
 
     use super::*;
@@ -201,6 +251,40 @@ mod tests {
         let stages = testing::json(&answer)["flows"][0]["stages"].clone();
         let wire = stages.as_array().unwrap().iter().find(|it| it["stage"] == "wire").unwrap();
         (wire["uncertainty_ns"].clone(), wire["uncertainty_is_unknown"].clone())
+    }
+
+    #[test]
+    fn a_hop_has_its_device_and_its_times() {
+        let device = DevicePlace { namespace: 9, index: 3 };
+        let pass = |after_ns, point| {
+            let (at_ns, flow) = (START_NS + after_ns, ConnectionId(1).flow(Direction::FromClient));
+            let record = Record { at_ns, flow, len: 100, kind: Kind::Hop, ..Record::default() };
+            record.with_hop(Hop { point: Some(point), device })
+        };
+        let mut records = passed(1, 0, 100, START_NS, START_NS + 99).to_vec();
+        records.push(pass(10, Point::InterfaceEnqueue));
+        records.push(pass(40, Point::InterfaceDequeue));
+        records.sort_by_key(|record| record.at_ns);
+        let mut analyzer = Analyzer::new();
+        analyzer.connection(testing::connection(1));
+        analyzer.push(&records);
+        let facts = TraceFacts {
+            network_namespaces: [(9, "shop".to_owned())].into(),
+            ..TraceFacts::default()
+        };
+        let (analysis, stores) = analyzer.finish_keeping(facts, NonZeroUsize::MIN);
+        let trace = Trace::whole("path".to_owned(), Origin::default(), analysis, stores);
+        let Ok(answer) = connection(&trace, 1) else { panic!("it is in the trace") };
+        let hops = testing::json(&answer)["flows"][0]["hops"].clone();
+        assert_eq!(hops.as_array().map(Vec::len), Some(1));
+        let hop = &hops[0];
+        assert_eq!(
+            (&hop["device"], &hop["network_namespace"]),
+            (&json!("device 3"), &json!("shop"))
+        );
+        assert_eq!((&hop["arrived_by"], &hop["transit"]), (&json!(null), &json!(null)));
+        assert_eq!((&hop["queue"]["p50_ns"], &hop["queue"]["max_ns"]), (&json!(30), &json!(30)));
+        assert_eq!((&hop["length_max_bytes"], &hop["residue_bytes"]), (&json!(100), &json!(0)));
     }
 
     #[test]

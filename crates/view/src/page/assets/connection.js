@@ -3,7 +3,7 @@
 import { el, chip, inPlace, ledgerBar } from "./elements.js";
 import { address, json } from "./server.js";
 import { TimeFigures } from "./time.js";
-import { atWords, byteWords, count, counted, endWords, errorWords, nsWords, timeWords } from "./words.js";
+import { atWords, byteWords, count, counted, endWords, errorWords, nsWords, shareWords, timeWords } from "./words.js";
 
 const S = 1e9;
 const BYTE_WAIT_MS = 40;
@@ -116,6 +116,7 @@ class Page {
     this.path.replaceChildren(
       el("div", { class: "path" }, this.flow.stages.filter(({ stage }) => stage !== "total").map((stage) => this.stage(stage))),
       ledgerBar(this.flow.ledger, looks),
+      ...this.hops(),
     );
   }
 
@@ -132,6 +133,42 @@ class Page {
       el("div", { class: "more", title: "error of the clocks of the two hosts" }, errorWords(error)),
     );
     return inPlace(box, stage);
+  }
+
+  /** Devices between the two ends on this host: a row for the transit of each, one for its queue. */
+  hops() {
+    const { hops, ledger } = this.flow;
+    if (hops.length === 0) return [];
+    const total = Object.values(ledger).reduce((sum, ns) => sum + ns, 0);
+    const cell = (words, more) => el("td", { class: "number", ...more }, words);
+    const times = (found, without) => (found
+      ? [found.p50_ns, found.p99_ns, found.max_ns].map((ns) => cell(nsWords(ns)))
+      : [cell(without, { colSpan: 3 })]);
+    const share = (found) => cell(found ? `${nsWords(found.ledger_ns)}, ${shareWords(found.ledger_ns, total)}` : "");
+    const body = (hop) => el(
+      "tbody", {},
+      el(
+        "tr", {},
+        el("th", { scope: "rowgroup", rowSpan: 2 }, hop.device), el("td", { rowSpan: 2 }, hop.network_namespace ?? "?"),
+        el("td", { rowSpan: 2 }, hop.arrived_by ?? "?"), cell(byteWords(hop.bytes), { rowSpan: 2 }),
+        el("td", {}, "transit"), times(hop.transit, "no arrival recorded"), cell(""), cell(""), share(hop.transit), cell(""),
+      ),
+      el(
+        "tr", {},
+        el("td", {}, "queue"), times(hop.queue, "no queue seen"),
+        cell(hop.length_mean_bytes === null ? "" : byteWords(Math.round(hop.length_mean_bytes))),
+        cell(hop.length_max_bytes === null ? "" : byteWords(hop.length_max_bytes)), share(hop.queue),
+        cell(hop.residue_bytes === null ? "?" : byteWords(hop.residue_bytes)),
+      ),
+    );
+    const words = ["device", "network namespace", "in by"].map((name) => el("th", { scope: "col" }, name));
+    const number = (name) => el("th", { scope: "col", class: "number" }, name);
+    const columns = ["p50", "p99", "max", "mean length", "largest length", "of the ledger", "residue"].map(number);
+    const head = el("tr", {}, words, number("bytes"), el("th", { scope: "col" }, "place"), columns);
+    return [
+      el("h2", { class: "figure-title" }, "Hops: devices between the two ends on this host. Their times are parts of the wire"),
+      el("div", { class: "hops" }, el("table", {}, el("thead", {}, head), hops.map(body))),
+    ];
   }
 
   /** Of datagrams no TCP has them. */

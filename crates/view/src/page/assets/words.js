@@ -12,6 +12,13 @@ export function errorWords({ uncertainty_ns: ns, uncertainty_is_unknown: isUnkno
   return ns === null && !isUnknown ? "" : `clocks ±${nsWords(ns)}`;
 }
 
+/** A part as `94.9 %`; one too small to show is `<0.1 %`, of nothing `?`. */
+export function shareWords(part, whole) {
+  if (whole === 0) return "?";
+  const tenths = Math.round((part / whole) * 1000);
+  return tenths === 0 && part > 0 ? "<0.1 %" : `${(tenths / 10).toFixed(1)} %`;
+}
+
 export function count(number) {
   return Math.round(number).toLocaleString("en-US");
 }
