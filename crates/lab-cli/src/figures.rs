@@ -187,6 +187,7 @@ fn of_case(results: &RunResult, case: &Case, bundle: &Path) -> Result<Vec<Named>
                 is_by_call: figure.by_call,
                 losses: &losses,
                 drop_reasons: &trace.stores.drop_reasons,
+                network_namespaces: &trace.stores.network_namespaces,
                 ..PlotOptions::default()
             };
             draw(plot, store, &options)

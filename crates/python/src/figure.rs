@@ -110,6 +110,7 @@ pub(crate) fn draw(analysed: &Analysed, wish: &Wish) -> Result<Figure, Problem> 
         direction: flow.direction(),
         losses: &stores.losses_of(flow.connection()),
         drop_reasons: &stores.drop_reasons,
+        network_namespaces: &stores.network_namespaces,
         findings: findings.map(|one| one.findings.as_slice()).unwrap_or_default(),
         ..options
     };

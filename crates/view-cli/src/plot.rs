@@ -166,6 +166,7 @@ impl OneFlow {
             direction: flow.direction(),
             losses: &stores.losses_of(flow.connection()),
             drop_reasons: &stores.drop_reasons,
+            network_namespaces: &stores.network_namespaces,
             findings,
             ..interval.options(arguments)
         };

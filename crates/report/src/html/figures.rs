@@ -205,6 +205,7 @@ impl Subject<'_, '_> {
             height,
             losses: &losses,
             drop_reasons: &self.stores.drop_reasons,
+            network_namespaces: &self.stores.network_namespaces,
             ..PlotOptions::default()
         };
         match draw(figure, self.store, &options) {

@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use sockscope_analysis::{ConnectionStore, DropReasons, Finding, LossInterval};
+use sockscope_analysis::{ConnectionStore, DropReasons, Finding, LossInterval, NamespaceNames};
 use sockscope_record::{Direction, named};
 use sockscope_render::size::SizeError;
 
@@ -111,6 +111,8 @@ pub struct PlotOptions<'a> {
     pub losses: &'a [LossInterval],
     /// Names of the numbers in `Drop` records: some drops lose nothing.
     pub drop_reasons: &'a DropReasons,
+    /// Names of network namespaces.
+    pub network_namespaces: &'a NamespaceNames,
     /// Findings of the connection, whose times are marked; [`draw_requests`](super::draw_requests) marks those of all.
     pub findings: &'a [Finding],
     /// The title; `None`: that of every figure of this kind.
@@ -123,6 +125,8 @@ pub struct PlotOptions<'a> {
 
 /// Of a trace that names no reason.
 static NO_NAMES: DropReasons = DropReasons::new();
+/// Of a trace that names no namespace.
+static NO_NAMESPACES: NamespaceNames = NamespaceNames::new();
 
 impl Default for PlotOptions<'_> {
     fn default() -> Self {
@@ -137,6 +141,7 @@ impl Default for PlotOptions<'_> {
             others: &[],
             losses: &[],
             drop_reasons: &NO_NAMES,
+            network_namespaces: &NO_NAMESPACES,
             findings: &[],
             title: None,
             about: None,

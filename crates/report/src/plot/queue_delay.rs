@@ -1,12 +1,14 @@
-//! Queueing delay in the four queues: a bar at the time of entry, as tall as the wait.
+//! Queueing delay in the four queues and at the hops: a bar at the time of entry, as tall as the wait.
 //!
-//! One bar is one run of bytes that entered together and left together.
+//! One bar is one run of bytes that entered together and left together. The hops divide the wire: they stand between the
+//! interface queue and the input queue.
 
-use sockscope_analysis::Residence;
+use sockscope_analysis::{Residence, hop_paths};
 use sockscope_record::Stage;
 use sockscope_record::statistics::percentile;
 use sockscope_render::number::counted;
 use sockscope_render::page::{Key, Page, Sample};
+use sockscope_render::style::printable;
 use sockscope_render::svg::Rect;
 use sockscope_render::theme::Ink;
 use sockscope_render::units::Quantity;
@@ -24,23 +26,85 @@ pub(super) fn draw(scene: &Scene<'_>) -> String {
         words: "wait of a run of bytes, at the time it entered the queue",
     }];
     let mut page = figure_page::open(scene, "Queue delays", &keys);
-    for (index, area) in page.stack(&[1.0; 4], true).into_iter().enumerate() {
-        draw_queue(scene, &mut page, QUEUES[index], area, index + 1 == QUEUES.len());
+    let places = places(scene, &mut page);
+    let areas = page.stack(&vec![1.0; places.len()], true);
+    for (index, (place, area)) in places.iter().zip(areas).enumerate() {
+        draw_place(scene, &mut page, place, area, index + 1 == places.len());
+    }
+    if places.iter().any(|place| place.hop.is_some()) && scene.losses().next().is_some() {
+        page.note(
+            "bytes whose pass at a hop was among the missed records have no bar there".into(),
+        );
     }
     page.finish()
 }
 
-fn draw_queue(scene: &Scene<'_>, page: &mut Page, stage: Stage, area: Rect, is_last: bool) {
-    let waits = curves::waits(scene, stage);
+/// Panels of hops at most: with more the bars are too flat.
+const HOP_PANELS_MAX: usize = 4;
+
+/// One panel: a queue among the stages, or a part of the wire.
+struct Place {
+    /// Whose colour it has.
+    stage: Stage,
+    /// The words of a hop, and the waits there.
+    hop: Option<(String, Vec<Residence>)>,
+}
+
+/// The panels in path order. Hops whose bytes waited longest go before others where there are many.
+fn places(scene: &Scene<'_>, page: &mut Page) -> Vec<Place> {
+    let mut of_hops = Vec::new();
+    for hop in hop_paths(scene.flow(), scene.options.network_namespaces) {
+        let device = printable(&hop.device.placed());
+        let by = hop.arrived_by.map(|by| printable(&by.shown())).unwrap_or_default();
+        let transit = (Stage::Wire, format!("transit from {by} to {device}"), hop.transit);
+        let queue = (Stage::InterfaceQueue, format!("queue of {device}"), hop.queue);
+        of_hops.extend([transit, queue].into_iter().filter(|(.., waits)| !waits.is_empty()));
+    }
+    let time_of = |waits: &[Residence]| {
+        waits.iter().fold(0_u64, |sum, wait| sum.saturating_add(wait.delay_ns()))
+    };
+    let mut times: Vec<_> = of_hops.iter().map(|(.., waits)| time_of(waits)).collect();
+    times.sort_unstable_by(|one, other| other.cmp(one));
+    if let Some(least) = times.get(HOP_PANELS_MAX - 1) {
+        of_hops.retain(|(.., waits)| time_of(waits) >= *least);
+        of_hops.truncate(HOP_PANELS_MAX);
+    }
+    let without = times.len() - of_hops.len();
+    if without > 0 {
+        page.note(format!(
+            "{} of hops with shorter waits left out",
+            counted(without as u64, "place")
+        ));
+    }
+    let queue = |stage| Place { stage, hop: None };
+    let hops =
+        of_hops.into_iter().map(|(stage, words, waits)| Place { stage, hop: Some((words, waits)) });
+    let before = QUEUES[..2].iter().copied().map(queue);
+    before.chain(hops).chain(QUEUES[2..].iter().copied().map(queue)).collect()
+}
+
+fn draw_place(scene: &Scene<'_>, page: &mut Page, place: &Place, area: Rect, is_last: bool) {
+    let stage = place.stage;
+    let (title, waits) = match &place.hop {
+        Some((words, waits)) => {
+            let shown = waits.iter().filter(|wait| scene.shows(wait.entered_ns));
+            (words.clone(), shown.copied().collect())
+        }
+        None => (stage_words(stage), curves::waits(scene, stage)),
+    };
     let longest = waits.iter().map(Residence::delay_ns).max().unwrap_or(0) as f64;
     let panel = figure_page::panel_over_time(scene, area, ("delay", Quantity::Time, longest));
-    page.svg.group(stage.name());
+    page.svg.group(if place.hop.is_some() { "hop" } else { stage.name() });
     let is_of_calls = scene.options.is_by_call && stage == Stage::SendQueue;
     let unit = if is_of_calls { "call" } else { "run" };
-    page.panel_title(area, &stage_words(stage), &summary(&waits, unit));
+    page.panel_title(area, &title, &summary(&waits, unit));
     if waits.is_empty() {
         page.frame(&panel.without_values(), is_last);
-        page.empty(area, &nothing_seen(scene, stage));
+        let words = match place.hop {
+            Some(_) => "no bytes seen to pass in this time".to_owned(),
+            None => nothing_seen(scene, stage),
+        };
+        page.empty(area, &words);
     } else {
         figure_page::frame(scene, page, &panel, is_last);
         let bars = waits.iter().map(|wait| {
@@ -50,7 +114,7 @@ fn draw_queue(scene: &Scene<'_>, page: &mut Page, stage: Stage, area: Rect, is_l
         draw_bars(page, &panel, bars, waits.len(), ink);
     }
     page.svg.end_group();
-    if scene.loses_records_of(&[stage.enter(), stage.leave()]) {
+    if place.hop.is_none() && scene.loses_records_of(&[stage.enter(), stage.leave()]) {
         page.note(
             "bytes whose entry or leaving was among the missed records have no bar".to_owned(),
         );

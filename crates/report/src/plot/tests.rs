@@ -7,8 +7,8 @@ use sockscope_analysis::{
     ConnectionStore, Finding, FindingId, FlowStore, LedgerPart, LossInterval, Passage,
 };
 use sockscope_record::{
-    Connection, ConnectionId, Conversion, Direction, Kind, Point, Process, Protocol, Record,
-    SegmentHeader, SendWindow, Side, marks, tcp_flags,
+    Connection, ConnectionId, Conversion, DevicePlace, Direction, Hop, Kind, Point, Process,
+    Protocol, Record, SegmentHeader, SendWindow, Side, marks, tcp_flags,
 };
 use sockscope_render::theme::Words;
 
@@ -249,6 +249,56 @@ fn a_wait_of_a_call_lasts_until_its_last_byte_has_left() {
     let by_call = draw(Figure::QueueDelay, &trace(ONE_CALL), &options).unwrap();
     let panel = group(&by_call, "send_queue");
     assert!(texts(panel).contains(&"1 call; median 12.0 µs, longest 12.0 µs"), "{panel}");
+}
+
+/// The titles of the panels from the top.
+fn panel_titles(svg: &str) -> Vec<&str> {
+    let class = format!("class=\"{}\"", Words::Panel.class());
+    let texts = svg.split("<text ").skip(1).filter(|text| text.contains(&class));
+    texts.filter_map(|text| text.split_once('>')?.1.split('<').next()).collect()
+}
+
+#[test]
+fn delays_at_hops_stand_in_the_place_of_the_wire() {
+    let mut store = trace("0 c 1,2,3,4 0+100 | 90 c 5,6,7,8 0+100");
+    let mut pass = |at_us: u64, point, index| {
+        let device = DevicePlace { namespace: 9, index };
+        let record =
+            Record { at_ns: at_us * 1_000, len: 100, kind: Kind::Hop, ..Record::default() };
+        store.flows[0].events.push(record.with_hop(Hop { point: Some(point), device }));
+    };
+    pass(10, Point::InputEnqueue, 2);
+    pass(15, Point::InterfaceEnqueue, 3);
+    pass(70, Point::InterfaceDequeue, 3);
+    let names = [(9, "shop".to_owned())].into();
+    let options = PlotOptions { network_namespaces: &names, ..PlotOptions::default() };
+    let svg = draw(Figure::QueueDelay, &store, &options).unwrap();
+    let titles = panel_titles(&svg);
+    let place = |words: &str| titles.iter().position(|title| title.starts_with(words)).unwrap();
+    let places = [
+        place("interface queue, points 3 to 4"),
+        place("transit from device 2 to device 3 of network namespace shop"),
+        place("queue of device 3 of network namespace shop"),
+        place("IP input queue, points 5 to 6"),
+    ];
+    assert!(places.is_sorted(), "{titles:?}");
+    assert!(svg.contains("1 run; median 5.00 µs, longest 5.00 µs"), "{svg}");
+    assert!(svg.contains("1 run; median 55.0 µs, longest 55.0 µs"), "{svg}");
+    // With many hops those of the longest waits remain.
+    for index in 10..20 {
+        let mut pass = |at_us: u64, point| {
+            let device = DevicePlace { namespace: 9, index };
+            let at_ns = at_us * 1_000;
+            let record = Record { at_ns, len: 100, kind: Kind::Hop, ..Record::default() };
+            store.flows[0].events.push(record.with_hop(Hop { point: Some(point), device }));
+        };
+        pass(72, Point::InterfaceEnqueue);
+        pass(72 + u64::from(index) - 9, Point::InterfaceDequeue);
+    }
+    let svg = draw(Figure::QueueDelay, &store, &options).unwrap();
+    let hops = panel_titles(&svg).iter().filter(|title| title.contains("shop")).count();
+    assert_eq!(hops, 4);
+    assert!(svg.contains("8 places of hops with shorter waits left out"), "{svg}");
 }
 
 #[test]
