@@ -62,7 +62,10 @@ fn root_the_queue_of_a_router_is_that_of_its_device() {
     let found = report.findings("network-queue");
     assert_eq!(found.len(), 1, "{}", report.summary());
     let summary = text(&found[0]["summary"]);
-    assert!(summary.contains("in the queue of far of network namespace "), "{summary}");
+    let name = text(&hop["device"]["network_namespace_name"]);
+    assert!(name.ends_with("-r"), "as scripts/netns-path names the router's: {hop}");
+    let place = format!("in the queue of far of network namespace {name},");
+    assert!(summary.contains(&place), "{summary}");
     assert!(report.findings("interface-queue-limited").is_empty(), "{}", report.summary());
 }
 
