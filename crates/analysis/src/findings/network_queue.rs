@@ -75,7 +75,7 @@ pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
         });
     }
     let (sender, receiver) = (facts.who(facts.sender()), facts.receiver().name());
-    let hop = hop_with_queue(&facts.view, &standing);
+    let hop = hop_with_queue(facts.view, &standing);
     let place = match &hop {
         Some(device) => format!("in the queue of {}", device.placed()),
         None => "between the two hosts".to_owned(),
