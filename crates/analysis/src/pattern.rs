@@ -308,8 +308,8 @@ pub(crate) fn median(mut values: Vec<u64>) -> Option<u64> {
 mod tests {
     use super::*;
 
-    /// A side from text: `w100/7` writes 100 bytes after 7 ns; `r20` did not wait for them long, `R20` did, and `f20` found
-    /// them.
+    /// A side from text: `w100/7` writes 100 bytes after 7 ns. `r20` waited for 20 bytes a short time, `R20` a long one. `f20`
+    /// found them.
     fn side(text: &str) -> Activity {
         let mut after_wait = false;
         let mut steps = Vec::new();

@@ -42,8 +42,7 @@ pub enum Verdict {
     Copy,
     /// The figures that differ.
     NotACopy(Vec<Figure>),
-    /// The figures that differ, and by how much the runs do among themselves in each of them at least, as a part of the
-    /// median.
+    /// The figures that differ, and the least difference of the runs among themselves in these, as a part of the median.
     Unclear(Vec<Figure>, f64),
 }
 
@@ -125,9 +124,9 @@ pub fn spread(runs: &[Figures]) -> f64 {
     Spread::of(runs.iter().filter_map(Figures::main)).map_or(0.0, |spread| spread.share)
 }
 
-/// Judges the runs by these pairs. It is unclear where the runs differ much by the figure that they are judged by. It is
-/// also where they do by each figure that is off, and the original's is between theirs: some programs change between
-/// two ways to wait for each other from run to run.
+/// Judges the runs by these pairs. The verdict is unclear in two cases. In the first the runs differ much in the figure
+/// that they are judged by. In the second they differ much in each figure that is off, and the figure of the recording is
+/// between theirs: some programs change between two ways to wait for each other from run to run.
 pub fn verdict(pairs: &[Pair], runs: &[Figures]) -> Verdict {
     // NaN is far from everything.
     let is_far = |pair: &&Pair| pair.is_far() || (pair.is_judged && pair.copy.is_nan());
@@ -136,7 +135,7 @@ pub fn verdict(pairs: &[Pair], runs: &[Figures]) -> Verdict {
     if far.is_empty() {
         return Verdict::Copy;
     }
-    // Of a figure that does not show both, 0.
+    // 0 where the figure of the recording is not between those of the runs.
     let around = |pair: &&Pair| {
         let spread = Spread::of_figure(pair, runs);
         let around = spread.filter(|it| it.low <= pair.original && pair.original <= it.high);
@@ -194,7 +193,7 @@ mod tests {
     fn places_by_which_the_runs_differ_as_much_leave_it_open() {
         let of_runs = |shares: [f64; 3]| shares.map(|share| figures(100.0, share));
         let places = [0, 1].map(|at| Figure::Place("client", LedgerPart::ALL[at]));
-        // Two ways to wait: of one the recording is, and two of the runs are of the other.
+        // Two ways to wait: the recording and one run have the first, two runs have the second.
         let judged = |shares| judged(&figures(100.0, 0.4), &of_runs(shares));
         let unclear = Verdict::Unclear(places.to_vec(), (0.52_f64 - 0.38) / 0.51);
         let (Verdict::Unclear(figures, least), Verdict::Unclear(expected, by)) =
@@ -204,7 +203,7 @@ mod tests {
         };
         assert_eq!(figures, expected);
         assert!((least - by).abs() < 1e-9, "{least}");
-        // No run is as the recording.
+        // No run is like the recording.
         assert_eq!(judged([0.51, 0.42, 0.60]), Verdict::NotACopy(places.to_vec()));
         // Runs that are alike.
         assert_eq!(judged([0.51, 0.50, 0.52]), Verdict::NotACopy(places.to_vec()));

@@ -175,7 +175,7 @@ mod tests {
         assert_eq!(times.usual_ns, 300);
     }
 
-    /// A connection of which each read finds these bytes, in its buffer's size at most. It notes the calls.
+    /// A connection in which each read finds these bytes, and takes its buffer's size at most. It notes the calls.
     struct Found {
         pieces: RefCell<VecDeque<usize>>,
         calls: RefCell<Vec<String>>,
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_read_with_a_larger_buffer_takes_what_is_there_and_the_program_thinks_again() {
+    fn a_read_with_a_larger_buffer_takes_the_bytes_there_and_the_program_thinks_again() {
         let full = "r10 r10 r10 r10 r3 w1";
         assert_eq!(calls(full, Some(40), &[25, 18]).0, "r25 r18 w1");
         assert_eq!(calls(full, Some(40), &[4, 90]).0, "r4 r39 w1");
