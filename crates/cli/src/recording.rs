@@ -400,6 +400,7 @@ impl Job<'_> {
             starts_command: !self.command.is_empty(),
             share: self.how.sample.unwrap_or_default(),
             buffer_bytes: self.how.buffer,
+            pause_max: None,
         };
         // Before the priority, which is the recorder's alone.
         let mut meta_thread = MetaThread::start()?;

@@ -51,7 +51,7 @@ impl Recorder {
     /// When a right or a kernel feature is missing.
     pub fn start(pick: &Pick, options: Options) -> Result<Self, Error> {
         let source = KernelSource::start(pick, options)?;
-        Ok(Self { recording: Recording::start(source, options.starts_command)? })
+        Ok(Self { recording: Recording::start(source, &options)? })
     }
 
     /// The table of hooks as used now.

@@ -12,11 +12,11 @@ use std::time::Duration;
 
 use sockscope_probe::{Backlog, Class, Priority, Thread, monotonic_ns};
 
-const LOOK_EVERY: Duration = Duration::from_millis(10);
-/// Part of a list: a list of the usual size is filled by so much in 10 ms of the heaviest traffic.
+const LOOK_EVERY: Duration = Duration::from_millis(25);
+/// Part of a list: a list of the usual size is filled by so much in 10 ms of the heaviest traffic, and in 25 ms by a third.
 const FULL: f64 = 0.125;
-/// Since its last look at the lists: an analysis takes the records of so long ago for complete.
-const RECORDER_LATE_NS: u64 = 50_000_000;
+/// Since its last look at the lists: analyses take the records of 250 ms ago for complete.
+const RECORDER_LATE_NS: u64 = 120_000_000;
 /// The same of the thread that takes them: its messages wait in memory.
 const USER_LATE_NS: u64 = 250_000_000;
 /// A thread that was raised stays so for this time: each change is a call to the kernel.

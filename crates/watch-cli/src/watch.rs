@@ -33,7 +33,9 @@ use crate::serve::{Server, Shared};
 use crate::spool::Spool;
 
 /// The recorder hands a record over at most so long after its time: analyses end so long ago.
-const RECORDS_TAKE: Duration = Duration::from_millis(100);
+const RECORDS_TAKE: Duration = Duration::from_millis(250);
+/// Of the recorder, which runs for months: a look at empty lists takes 0.1 ms.
+const PAUSE_MAX: Duration = Duration::from_millis(40);
 /// Between two looks at the signals.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// Without `--when`.
@@ -187,6 +189,7 @@ impl<'a> Watch<'a> {
             calls: arguments.calls,
             unix: arguments.unix,
             statistics: measures_cost(arguments),
+            pause_max: Some(PAUSE_MAX),
             ..Options::default()
         };
         let recording = start_in_sandbox(arguments, pick, options)?;

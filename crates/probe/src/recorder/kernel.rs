@@ -51,6 +51,8 @@ pub struct Options {
     /// Bytes of each CPU's list of records that wait for the recorder. They are rounded up to a power of
     /// two from 64 KiB to 256 MiB; 4 MiB without.
     pub buffer_bytes: Option<u64>,
+    /// Between two looks at the lists at most; 10 ms without. Lists that fill are looked at more often.
+    pub pause_max: Option<Duration>,
 }
 
 impl KernelSource {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use sockscope_record::{ConnectionId, LossCounts, PointCost, Record};
 
 use super::clock::Calibration;
+use super::kernel::Options;
 use super::late_hooks::LateHooks;
 use super::loss_meter::LossMeter;
 use super::merge::{self, Merge, Unfinished};
@@ -19,7 +20,7 @@ use crate::layout::RawRecord;
 use crate::programs::HookReport;
 use crate::sample::{Openings, Share};
 
-/// Between two looks at the lists, at most and at least.
+/// Between two looks at the lists, at most without [`Options::pause_max`], and at least.
 const PAUSE_MAX: Duration = Duration::from_millis(10);
 const PAUSE_MIN: Duration = Duration::from_micros(500);
 /// A list filled by one part in this many between two looks is looked at twice as often, or half so.
@@ -37,6 +38,7 @@ pub(super) struct Recording<S> {
     hooks: LateHooks,
     expiry: SlotExpiry,
     pause: Duration,
+    pause_max: Duration,
     /// Records at which lists stop, so that later ones may be missing.
     unfinished: Unfinished,
     /// The probes are being detached: later misses are not of the recording.
@@ -48,7 +50,7 @@ pub(super) struct Recording<S> {
 
 impl<S: RawSource> Recording<S> {
     /// Of a source whose probes are all attached.
-    pub(super) fn start(mut source: S, starts_command: bool) -> Result<Self, Error> {
+    pub(super) fn start(mut source: S, options: &Options) -> Result<Self, Error> {
         let attached_ns = source.now_ns();
         let meter = LossMeter::start(&mut source, attached_ns)?;
         let mut decoder = Decoder::default();
@@ -62,9 +64,10 @@ impl<S: RawSource> Recording<S> {
             decoder,
             meter,
             calibration: Calibration::default(),
-            hooks: LateHooks::new(started_ns, starts_command),
+            hooks: LateHooks::new(started_ns, options.starts_command),
             expiry: SlotExpiry::new(started_ns),
             pause: PAUSE_MIN,
+            pause_max: options.pause_max.unwrap_or(PAUSE_MAX),
             unfinished: Unfinished::default(),
             is_over: false,
             records: 0,
@@ -238,7 +241,7 @@ impl<S: RawSource> Recording<S> {
         self.pause = match fullest {
             _ if !self.unfinished.is_empty() => PAUSE_MIN,
             high if high > list_records / FILL_HIGH => (self.pause / 2).max(PAUSE_MIN),
-            low if low < list_records / FILL_LOW => (self.pause * 2).min(PAUSE_MAX),
+            low if low < list_records / FILL_LOW => (self.pause * 2).min(self.pause_max),
             _ => self.pause,
         };
     }

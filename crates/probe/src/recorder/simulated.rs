@@ -23,6 +23,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
 
+use super::kernel::Options;
 use super::recording::Recording;
 use super::summary::Summary;
 use check::{Collected, check};
@@ -44,11 +45,12 @@ struct Recorded {
 /// more of them.
 fn record(
     world: World,
+    options: Options,
     mut look: impl FnMut(&mut World, &Recording<SimulatedSource>) -> bool,
 ) -> Recorded {
     let world = Rc::new(RefCell::new(world));
     let source = SimulatedSource::new(&world);
-    let mut recording = Recording::start(source, false).expect("counters can be read");
+    let mut recording = Recording::start(source, &options).expect("counters can be read");
     let mut collected = Collected::default();
     loop {
         recording.step(&mut collected).expect("a sink without limits");
@@ -76,7 +78,7 @@ fn number_of(variable: &str) -> Option<u64> {
 
 /// The first difference from the truth with this seed.
 fn failure(seed: u64) -> Option<String> {
-    record(World::new(seed), |_, _| false).check().err()
+    record(World::new(seed), Options::default(), |_, _| false).check().err()
 }
 
 #[test]
