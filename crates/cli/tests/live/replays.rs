@@ -22,7 +22,7 @@ const KINDS: [(&str, &[&str], &str); 8] = [
     ("split", &["--calls", "50"], "one-write"),
     ("slow-reader", &[], "read-bytes=65536"),
     ("pipelined", &["--calls", "1000"], "one-write"),
-    ("bulk", &["--megabytes", "256"], "read-bytes=65536"),
+    ("bulk", &["--megabytes", "2048"], "read-bytes=65536"),
     ("chat", &["--calls", "50"], "nodelay"),
     ("http", &["--calls", "50"], "one-write"),
     ("datagrams", &["--calls", "1000"], "think=-300us"),
