@@ -203,6 +203,7 @@ fn kinds(what: &str) -> Vec<Kind> {
         "window-scale" => Kind::WindowScale,
         "left-out" => Kind::LeftOut,
         "hop" => Kind::Hop,
+        "layer" => Kind::SocketLayer,
         _ => panic!("no event: {what}"),
     }]
 }

@@ -218,6 +218,9 @@ pub const HOOKS: &[HookEntry] = &[
     hook("accept6", "cgroup/getpeername6", "5.8", Control)
         .observes("the same on IPv6 sockets")
         .without("slow-accept over IPv6: when a program accepts a connection"),
+    hook("release", "cgroup/sock_release", "5.9", Control)
+        .observes("a program closes a socket, which may be in a sockmap or have kTLS")
+        .without("sockmaps and kTLS of sockets that receive no data and close first"),
     hook("in_band", "sockops", "5.10", InBand)
         .observes("puts the mark into the SYN")
         .without("--in-band on the sending side"),

@@ -223,6 +223,10 @@ pub enum Kind {
     /// Name of a device of [`Kind::Hop`], before or after the first pass of this flow: the 16 octets of `detail`, `len`
     /// and `extra`, the low ones first. `offset`: number of the device, low 32 bits, and namespace, high 32 bits.
     HopDevice = 39,
+    /// A layer of the kernel reads and writes the socket of the end that sends this flow, in the place of a program,
+    /// recorded when the recorder finds it, once for each layer. `code`: a [`SocketLayer`](crate::SocketLayer). The
+    /// socket may have had it before.
+    SocketLayer = 40,
 }
 
 named! {
@@ -258,6 +262,7 @@ named! {
         LeftOut => "LeftOut",
         Hop => "Hop",
         HopDevice => "HopDevice",
+        SocketLayer => "SocketLayer",
     }
 }
 

@@ -38,8 +38,8 @@ pub use kind::{Kind, Point, RetransmitClass, Stage};
 pub use loss::{LossCounts, PointCost};
 pub use packed::{
     BufferSize, Congestion, Conversion, DevicePlace, Hop, InterfacePart, Loss, PacketDrop,
-    ReaderTimes, Retransmission, SegmentHeader, SendWindow, SocketBuffers, SocketOption,
-    StateChange, Transaction, WindowScale,
+    ReaderTimes, Retransmission, SegmentHeader, SendWindow, SocketBuffers, SocketLayer,
+    SocketOption, StateChange, Transaction, WindowScale,
 };
 pub use plural::counted;
 pub use record::Record;

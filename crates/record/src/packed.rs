@@ -57,6 +57,26 @@ pub enum WindowScale {
     Unshifted = 2,
 }
 
+/// Layer of the kernel between a program and its TCP socket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum SocketLayer {
+    /// One that only later releases know.
+    Unknown = 0,
+    /// The kernel encrypts and decrypts TLS records.
+    KernelTls = 1,
+    /// The socket is in a sockmap or a sockhash, whose BPF programs may redirect its data.
+    Sockmap = 2,
+}
+
+named! {
+    SocketLayer {
+        Unknown => "unknown",
+        KernelTls => "kTLS",
+        Sockmap => "sockmap",
+    }
+}
+
 /// Header of a TCP segment at points 3 to 6.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SegmentHeader {
@@ -543,6 +563,18 @@ impl Record {
         self.with_words(Kind::WindowScale, (0, 0, scale as u8))
     }
 
+    /// Layer of the kernel that reads and writes the socket; an unknown code is `Unknown`.
+    pub fn socket_layer(&self) -> Option<SocketLayer> {
+        let layer = SocketLayer::ALL.get(usize::from(self.code)).copied();
+        (self.kind == Kind::SocketLayer).then_some(layer.unwrap_or(SocketLayer::Unknown))
+    }
+
+    /// A record of a layer of the kernel.
+    #[must_use]
+    pub fn with_socket_layer(self, layer: SocketLayer) -> Self {
+        self.with_words(Kind::SocketLayer, (0, 0, layer as u8))
+    }
+
     /// With all its times on another clock. An unknown time stays unknown.
     #[must_use]
     #[inline]
@@ -662,6 +694,7 @@ mod tests {
             ("window_scale", record.window_scale().is_some()),
             ("hop", record.hop().is_some()),
             ("hop_device", record.hop_device().is_some()),
+            ("socket_layer", record.socket_layer().is_some()),
         ];
         all.into_iter().filter(|(_, is_some)| *is_some).map(|(name, _)| name).collect()
     }
@@ -701,6 +734,7 @@ mod tests {
             Kind::WindowScale => "window_scale",
             Kind::Hop => "hop",
             Kind::HopDevice => "hop_device",
+            Kind::SocketLayer => "socket_layer",
             Kind::ReceiveEnqueue | Kind::WriteCall | Kind::Wakeup | Kind::Run | Kind::LeftOut => {
                 return None;
             }
@@ -754,6 +788,7 @@ mod tests {
                 interface with_interface,
                 acceptor with_acceptor,
                 window_scale with_window_scale,
+                socket_layer with_socket_layer,
                 hop with_hop,
             }
             if let Some((device, name)) = record.hop_device() {

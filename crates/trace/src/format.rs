@@ -242,7 +242,7 @@ mod tests {
         assert!(table.starts_with("1=SendEnqueue,2=SendDequeue,"), "{table}");
         assert!(
             table.ends_with(
-                ",31=Loss,32=Conversion,33=Interface,34=Accept,35=WindowScale,36=LeftOut,38=Hop,39=HopDevice"
+                ",31=Loss,32=Conversion,33=Interface,34=Accept,35=WindowScale,36=LeftOut,38=Hop,39=HopDevice,40=SocketLayer"
             ),
             "{table}"
         );

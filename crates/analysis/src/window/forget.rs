@@ -142,6 +142,7 @@ fn state(event: &Record) -> Option<(Kind, u32)> {
         Kind::SynOptions | Kind::StateChange | Kind::Accept | Kind::WindowScale | Kind::LeftOut => {
             0
         }
+        Kind::SocketLayer => event.code.into(),
         _ => event.state_option()?,
     };
     Some((event.kind, of))

@@ -256,6 +256,23 @@ int accept6(struct bpf_sock_addr *ctx)
 	return peer_was_asked(ctx);
 }
 
+/*
+ * close() takes a socket out of its sockmap before TCP changes its state, and data that a sockmap hands over passes no
+ * other hook: this one runs before.
+ */
+SEC("cgroup/sock_release")
+int release(struct bpf_sock *ctx)
+{
+	struct sock *sk;
+
+	if (ctx->protocol != IPPROTO_TCP)
+		return 1;
+	sk = KERNEL_CAST(sock, ADDRESS_OF(ctx));
+	if (may_have_layer(sk))
+		tell_layers(bpf_sk_storage_get(&told_of, ctx, 0, 0), layers_of(sk));
+	return 1;
+}
+
 /* The TCP socket, over IPv4 or IPv6, that an open file is, or NULL. */
 static __always_inline struct sock *tcp_socket_of(const struct bpf_iter__task_file *ctx)
 {

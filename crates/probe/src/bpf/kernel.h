@@ -59,6 +59,7 @@ enum { false = 0, true = 1 };
 #define ICSK_TIME_LOSS_PROBE 5
 
 /* include/net/sock.h */
+#define SK_USER_DATA_PSOCK 4
 #define SEND_SHUTDOWN 2
 #define SHUTDOWN_MASK 3
 
@@ -207,6 +208,7 @@ struct sock {
 	socket_lock_t sk_lock;
 	struct sk_buff_head sk_receive_queue;
 	struct socket *sk_socket;
+	void *sk_user_data;
 	u8 sk_userlocks;
 	int sk_rcvbuf;
 	int sk_rcvlowat;
@@ -265,7 +267,11 @@ struct socket_alloc {
 struct inet_bind_bucket {
 	signed char fastreuse;
 };
+struct tcp_ulp_ops {
+	char name[16];
+};
 struct inet_connection_sock {
+	const struct tcp_ulp_ops *icsk_ulp_ops;
 	struct inet_bind_bucket *icsk_bind_hash;
 	u8 icsk_ca_state : 5;
 	u8 icsk_retransmits;

@@ -444,6 +444,13 @@ enum event_kind {
 	EVENT_ACCEPT = 10, /* a program has the connection, and asked for its peer */
 	EVENT_LEFT_OUT = 11, /* sampling leaves a logged connection out from here on */
 	EVENT_DEVICE = 13, /* a recorded segment passes this device */
+	EVENT_LAYER = 14, /* a logged socket has layers of the kernel above TCP */
+};
+
+/* Layers of the kernel that read and write a TCP socket in the place of a program: see layers.h. */
+enum socket_layer {
+	LAYER_TLS = 1,
+	LAYER_SOCKMAP = 2,
 };
 
 /* Whether the ends of a connection offered to scale their windows (RFC 7323), as one of them knows it. */
@@ -483,7 +490,8 @@ struct event {
 	__u8 snd_wscale; /* shift of windows that the peer offers */
 	__u8 rcv_wscale; /* shift of windows that this socket offers */
 	__u32 rcvlowat;	 /* bytes below which it announces no data */
-	__u32 nonagle;	 /* those of TCP_NAGLE_OFF and TCP_NAGLE_CORK that are set */
+	__u16 nonagle;	 /* those of TCP_NAGLE_OFF and TCP_NAGLE_CORK that are set */
+	__u16 layers;	 /* bits of enum socket_layer: JOIN, STATE, OPEN_STILL, LAYER */
 	__u32 replaced;	 /* OPEN, JOIN: the connection that gave way for this one, or 0 */
 	__u32 of_others; /* OPEN, JOIN: another user asked for it, in addition to the operator's pick */
 	__u64 cgroup;	 /* OPEN, THREAD: inode number of the process's group of version 2, or 0 */

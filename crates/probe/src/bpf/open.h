@@ -214,8 +214,63 @@ static __always_inline void enter_slot(struct told_of *told, struct flow_slot *s
 		told->slot = index_of(slot);
 		told->flow = flow;
 		told->is_accepted = 0;
+		told->layers = 0;
 	}
 	__sync_fetch_and_add(&slot->endpoints, 1);
+}
+
+/*
+ * A layer of the kernel above TCP: kTLS is the upper protocol (ULP) of its socket, and a socket in a sockmap or a
+ * sockhash has a psock as its user data. MPTCP is an upper protocol as well, and no such layer.
+ */
+static __always_inline bool is_in_sockmap(const struct sock *sk)
+{
+	const void *field = (const void *)sk + bpf_core_field_offset(struct sock, sk_user_data);
+
+	/* The flags are in the pointer, and the verifier lets no pointer be masked: a word is no pointer. */
+	return FIELD(KERNEL_CAST(timespec64, field), tv_sec) & SK_USER_DATA_PSOCK;
+}
+
+static __always_inline bool may_have_layer(const struct sock *sk)
+{
+	return is_in_sockmap(sk) ||
+	       FIELD(KERNEL_CAST(tcp_sock, sk), inet_conn.icsk_ulp_ops);
+}
+
+/* Bits of enum socket_layer. */
+static __always_inline __u32 layers_of(const struct sock *sk)
+{
+	const struct tcp_ulp_ops *ulp = FIELD(KERNEL_CAST(tcp_sock, sk), inet_conn.icsk_ulp_ops);
+	__u32 layers = is_in_sockmap(sk) ? LAYER_SOCKMAP : 0;
+	__u32 name = 0;
+
+	if (ulp)
+		bpf_probe_read_kernel(&name, sizeof(name), &ulp->name);
+	return name == bpf_htonl(0x746c7300) /* "tls" */ ? layers | LAYER_TLS : layers;
+}
+
+/* Reports layers of the TCP socket with this storage, each once for a connection. */
+static __noinline int tell_layers(struct told_of *told, __u32 layers)
+{
+	const struct flow_slot *slot;
+	struct event *e;
+	__u32 flow;
+
+	if (!told || !(layers & ~told->layers))
+		return 0;
+	flow = told->flow;
+	slot = &flows[told->slot & (FLOW_SLOTS - 1)];
+	if (!flow || slot->connection != flow / 2)
+		return 0;
+	e = reserve_event(EVENT_LAYER, is_of_others(slot));
+	if (!e)
+		return 0;
+	told->layers |= layers;
+	e->connection = flow / 2;
+	e->flow = flow;
+	e->layers = layers;
+	bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);
+	return 0;
 }
 
 /* Fills in the socket's own data. */
@@ -234,6 +289,7 @@ static __always_inline void describe_socket(struct event *e, const struct sock *
 		e->nonagle = FIELD_BITS(tp, nonagle) & (TCP_NAGLE_OFF | TCP_NAGLE_CORK);
 		e->snd_wscale = FIELD_BITS(tp, rx_opt.snd_wscale);
 		e->rcv_wscale = FIELD_BITS(tp, rx_opt.rcv_wscale);
+		e->layers = layers_of(sk);
 		e->snd_seq = FIELD(tp, write_seq);
 		e->rcv_seq = FIELD(tp, rcv_nxt);
 		e->copied_seq = FIELD(tp, copied_seq);

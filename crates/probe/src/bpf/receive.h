@@ -313,6 +313,8 @@ static __always_inline int bytes_are_ready(const struct sock *sk)
 	r->tcp_ready.no_longs[0] = r->tcp_ready.no_longs[1] = 0;
 	list->last_ns = now;
 	commit(r, stamp);
+	if (may_have_layer(sk))
+		tell_layers(bpf_sk_storage_get(&told_of, (void *)sk, 0, 0), layers_of(sk));
 	return 0;
 }
 

@@ -236,6 +236,7 @@ struct told_of {
 	__u32 slot;
 	__u32 flow; /* 0: none */
 	__u32 is_accepted; /* TCP: that a program has it was reported */
+	__u32 layers; /* TCP: bits of enum socket_layer that tell_layers() reported */
 };
 struct {
 	__uint(type, BPF_MAP_TYPE_SK_STORAGE);

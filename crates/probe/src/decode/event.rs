@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use sockscope_record::{
     Connection, ConnectionId, DevicePlace, FlowId, InterfacePart, Process, Protocol, Record, Side,
-    StateChange, UnixName, WindowScale,
+    SocketLayer, StateChange, UnixName, WindowScale,
 };
 
 use super::decoder::Decoder;
@@ -56,6 +56,7 @@ impl Decoder {
             raw::EVENT_DEVICE => self.device_seen(event),
             raw::EVENT_GONE => self.gone(event),
             raw::EVENT_LEFT_OUT => self.left_out(event),
+            raw::EVENT_LAYER => self.note_layers(event),
             _ => {}
         }
     }
@@ -146,6 +147,7 @@ impl Decoder {
         let copied = receives.positions.of(event.copied_seq).map(|copied| copied.min(end));
         receives.positions.set_end(has_fin.then_some(end));
         receives.receiver.join(end, copied);
+        self.note_layers(event);
         self.note_buffers(event);
         self.note_inherited(event);
     }
@@ -162,6 +164,7 @@ impl Decoder {
         if state.info.closed_ns.take().is_some() {
             self.changed.insert(event.connection);
         }
+        self.note_layers(event);
         self.note_buffers(event);
     }
 
@@ -201,10 +204,26 @@ impl Decoder {
         let change = StateChange { old: event.old_state, new: event.new_state };
         let record = Record { at_ns: event.at_ns, flow: FlowId(event.flow), ..Record::default() };
         self.report_in_time(record.with_state_change(change));
+        self.note_layers(event);
         self.note_buffers(event);
         if event.new_state == TCP_ESTABLISHED {
             self.note_inherited(event);
             self.note_scaling(event);
+        }
+    }
+
+    /// Notes the layers of the kernel at this end that no earlier event had.
+    fn note_layers(&mut self, event: &RawEvent) {
+        let Some(state) = self.state_mut(event.connection) else { return };
+        let known = &mut state.layers[(event.flow & 1) as usize];
+        let new = event.layers & !*known;
+        *known |= new;
+        let layers =
+            [(raw::LAYER_TLS, SocketLayer::KernelTls), (raw::LAYER_SOCKMAP, SocketLayer::Sockmap)];
+        for (_, layer) in layers.into_iter().filter(|(bit, _)| new & u16::from(*bit) != 0) {
+            let record =
+                Record { at_ns: event.at_ns, flow: FlowId(event.flow), ..Record::default() };
+            self.report_in_time(record.with_socket_layer(layer));
         }
     }
 

@@ -22,6 +22,8 @@ pub(super) struct ConnectionState {
     pub(super) closed: [bool; 2],
     /// Whether the socket that sends each flow was found open when the recording ended.
     pub(super) reported_open: [bool; 2],
+    /// By end: layers of the kernel that are recorded, bits of `LAYER_*`.
+    pub(super) layers: [u16; 2],
     /// Network namespace of the socket that sends each flow; 0 while it is unknown.
     pub(super) namespaces: [u32; 2],
     /// See [`Connection::is_to_itself`].
@@ -57,6 +59,7 @@ impl ConnectionState {
             opened: [false; 2],
             closed: [false; 2],
             reported_open: [false; 2],
+            layers: [0; 2],
             namespaces: [0; 2],
             is_moved: false,
             is_anchor_odd: false,

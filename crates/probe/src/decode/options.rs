@@ -50,7 +50,7 @@ impl Decoder {
     fn note_send_rules(&mut self, event: &RawEvent) {
         for (level, option, rule) in SEND_RULES {
             let Some(sends) = self.sent_by(event.flow) else { return };
-            if event.nonagle & rule & !sends.sender.send_rules != 0 {
+            if u32::from(event.nonagle) & rule & !sends.sender.send_rules != 0 {
                 self.push_option(&had(event, (level, option), 1));
             }
         }

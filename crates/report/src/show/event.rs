@@ -4,8 +4,8 @@ use std::fmt::{Result, Write};
 
 use sockscope_analysis::{DropReasons, device_name};
 use sockscope_record::{
-    BufferSize, DevicePlace, Hold, InterfacePart, Kind, Point, Record, SocketBuffers, SocketOption,
-    WindowScale, counted, marks, tcp_flags,
+    BufferSize, DevicePlace, Hold, InterfacePart, Kind, Point, Record, SocketBuffers, SocketLayer,
+    SocketOption, WindowScale, counted, marks, tcp_flags,
 };
 
 use super::names::{congestion_state_name, errno_name, option_name, tcp_state_name};
@@ -41,6 +41,7 @@ pub(super) fn write_details(event: &Record, reasons: &DropReasons, text: &mut St
         Kind::LeftOut => text.push_str("nothing later of this connection is recorded "),
         Kind::Hop => write_hop(event, text)?,
         Kind::HopDevice => write_hop_device(event, text)?,
+        Kind::SocketLayer => write_socket_layer(event, text)?,
     }
     write_marks(event.marks, text)
 }
@@ -163,6 +164,11 @@ fn write_window_scale(event: &Record, text: &mut String) -> Result {
         _ => "its windows have a scale of 0",
     };
     write!(text, "{why} ")
+}
+
+fn write_socket_layer(event: &Record, text: &mut String) -> Result {
+    let layer = event.socket_layer().map_or("", SocketLayer::name);
+    write!(text, "a layer of the kernel ({layer}) reads and writes its socket ")
 }
 
 fn write_syn_options(event: &Record, text: &mut String) -> Result {

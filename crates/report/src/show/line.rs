@@ -118,6 +118,7 @@ fn has_range(kind: Kind) -> bool {
             | Kind::WindowScale
             | Kind::LeftOut
             | Kind::HopDevice
+            | Kind::SocketLayer
             | Kind::TcpState
             | Kind::SendWindow
             | Kind::SocketBuffers

@@ -45,11 +45,13 @@ pub fn records() -> Vec<Record> {
     });
     // The kinds of the first release: later ones are not in the samples that are kept.
     use Kind::{
-        Accept, BlocksAgain, Conversion, Hop, HopDevice, Interface, LeftOut, SynOptions,
-        Transaction, WindowScale,
+        Accept, BlocksAgain, Conversion, Hop, HopDevice, Interface, LeftOut, SocketLayer,
+        SynOptions, Transaction, WindowScale,
     };
     let models = [Transaction, BlocksAgain, SynOptions, Conversion];
-    let later = [&models[..], &[Interface, Accept, WindowScale, LeftOut, Hop, HopDevice]].concat();
+    let later =
+        [&models[..], &[Interface, Accept, WindowScale, LeftOut, Hop, HopDevice, SocketLayer]]
+            .concat();
     let kinds = Kind::ALL.iter().filter(move |kind| !later.contains(kind));
     let events = kinds.skip(Point::ALL.len()).zip(1..).map(|(kind, number)| Record {
         at_ns: 50_000_000 + number,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use sockscope_record::ControlGroup;
-use sockscope_record::{Kind, Point, Record, Side, marks};
+use sockscope_record::{Kind, Point, Record, Side, SocketLayer, marks};
 
 use super::{
     Fields, assert_lines, check, check_with, empty, feed, open, opened, opened_to_peer, reported,
@@ -734,7 +734,7 @@ fn rule_set(at_ns: u64, option: u32, value: u32) -> RawOption {
 
 #[test]
 fn a_cork_and_nodelay_that_a_socket_has_from_its_listener_are_recorded() {
-    const NODELAY_AND_CORK: u32 = 3;
+    const NODELAY_AND_CORK: u16 = 3;
     let mut decoder = opened_to_peer();
     decoder.event(&RawEvent { at_ns: 5, nonagle: NODELAY_AND_CORK, ..state(3, 1, 5000, 1000) });
     assert_eq!(send_rules(&mut decoder), [(5, 0, 1, 1), (5, 0, 3, 1)]);
@@ -1011,6 +1011,46 @@ fn a_program_that_accepts_a_connection_has_a_record() {
     let mut joined = empty();
     joined.event(&RawEvent { kind: u32::from(raw::EVENT_JOIN), flow: 3, ..open(1, 6) });
     assert_eq!(accepted(&mut joined), []);
+}
+
+#[test]
+fn a_layer_of_the_kernel_has_one_record_at_each_end() {
+    let layers = |decoder: &mut Decoder| {
+        let records: Vec<Record> = reported(decoder).drain(..).collect();
+        let found = records.iter().filter_map(|it| Some((it.at_ns, it.flow.0, it.socket_layer()?)));
+        found.collect::<Vec<_>>()
+    };
+    let (tls, sockmap) = (raw::LAYER_TLS.into(), raw::LAYER_SOCKMAP.into());
+    let event = |at_ns, kind: u8, flow, layers| RawEvent {
+        at_ns,
+        kind: kind.into(),
+        connection: 1,
+        flow,
+        layers,
+        ..RawEvent::default()
+    };
+    let mut decoder = opened();
+    assert_eq!(layers(&mut decoder), []);
+    decoder.event(&event(9, raw::EVENT_LAYER, 3, sockmap));
+    decoder.event(&event(10, raw::EVENT_LAYER, 3, sockmap));
+    // Each state has the layers, and so has an open socket at the end.
+    decoder.event(&RawEvent { at_ns: 11, layers: sockmap | tls, ..state(3, 8, 5000, 1000) });
+    decoder.event(&event(12, raw::EVENT_OPEN_STILL, 2, sockmap));
+    let found = layers(&mut decoder);
+    let expected = [
+        (9, 3, SocketLayer::Sockmap),
+        (11, 3, SocketLayer::KernelTls),
+        (12, 2, SocketLayer::Sockmap),
+    ];
+    assert_eq!(found, expected);
+    // A connection that was open has them from before.
+    let mut joined = empty();
+    joined.event(&RawEvent { kind: raw::EVENT_JOIN.into(), flow: 3, layers: tls, ..open(1, 6) });
+    let found = layers(&mut joined);
+    assert_eq!(
+        found.iter().map(|it| (it.1, it.2)).collect::<Vec<_>>(),
+        [(3, SocketLayer::KernelTls)]
+    );
 }
 
 #[test]
