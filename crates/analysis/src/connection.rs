@@ -10,9 +10,10 @@ use crate::openings::Openings;
 use crate::ranges::Range;
 use crate::record_loss_times::Losses;
 use crate::{
-    ConnectionAnalysis, ConnectionStore, ConnectionView, FlowAnalysis, FlowStore, FlowView,
-    LedgerPart, LedgerSpan, TraceFacts, acks, buffers, exchanges, findings, hops, interface,
-    kernel_socket, ledger, outcome, requests, stages, traffic, transactions,
+    ConnectionAnalysis, ConnectionStore, ConnectionView, Conversation, FlowAnalysis, FlowStore,
+    FlowView, LedgerPart, LedgerSpan, Requests, TraceFacts, acks, buffers, exchanges, findings,
+    hops, interface, kernel_socket, layers, ledger, outcome, requests, stages, traffic,
+    transactions,
 };
 
 /// One direction of a connection: what its analysis is made of.
@@ -49,6 +50,9 @@ pub(crate) fn analyze_connection(
     each: &mut dyn FnMut(&FlowParts<'_>),
 ) -> (ConnectionAnalysis, Vec<Delay>) {
     let TraceFacts { drop_reasons, network_namespaces, .. } = facts;
+    let records = store.flows.iter().map(records).sum();
+    let without_calls = layers::without_calls(store);
+    let store = without_calls.as_ref().unwrap_or(store);
     let own_losses = losses.with_left_out(store);
     let losses = own_losses.as_ref().unwrap_or(losses);
     let end_ns = store.end_ns().unwrap_or(0);
@@ -56,12 +60,21 @@ pub(crate) fn analyze_connection(
         .map(|direction| analyze_flow(store, direction, losses, facts, each));
     let [client, server] = &flows;
     let reset = outcome::reset(store);
-    let requests = requests::find(
-        store,
-        [&client.reads, &server.reads],
-        [&client.unknown_ns, &server.unknown_ns],
-        &requests::Facts { losses, drop_reasons, reset, trace_end_ns: trace_end_ns.max(end_ns) },
-    );
+    let has_layer = without_calls.is_some();
+    let requests = match has_layer {
+        true => Requests::none(Conversation::Unseen),
+        false => requests::find(
+            store,
+            [&client.reads, &server.reads],
+            [&client.unknown_ns, &server.unknown_ns],
+            &requests::Facts {
+                losses,
+                drop_reasons,
+                reset,
+                trace_end_ns: trace_end_ns.max(end_ns),
+            },
+        ),
+    };
     let exchanges = exchanges::summarize(&requests, [&client.timeline, &server.timeline]);
     let buffers = buffers::grants(store);
     let view = |direction| {
@@ -80,7 +93,7 @@ pub(crate) fn analyze_connection(
         }
     };
     let unopened = outcome::unopened(store, losses, drop_reasons);
-    let (findings, delays) = findings::find(&ConnectionView {
+    let (mut findings, mut delays) = findings::find(&ConnectionView {
         store,
         flows: [view(Direction::FromClient), view(Direction::FromServer)],
         buffers: &buffers,
@@ -89,9 +102,13 @@ pub(crate) fn analyze_connection(
         unopened: unopened.as_ref(),
         openings,
     });
+    if has_layer {
+        findings.retain(layers::may_speak);
+        delays.clear();
+    }
     let analysis = ConnectionAnalysis {
         connection: store.connection.clone(),
-        records: store.flows.iter().map(records).sum(),
+        records,
         flows: flows.map(|flow| flow.analysis),
         exchanges,
         unread_requests: requests::unread(&requests, store),
@@ -100,7 +117,8 @@ pub(crate) fn analyze_connection(
         unopened,
         reset,
         shut_windows: outcome::shut_windows(store),
-        is_inner: kernel_socket::has_kernel_socket(store, losses, end_ns),
+        is_inner: !has_layer && kernel_socket::has_kernel_socket(store, losses, end_ns),
+        layers: layers::of(store),
         buffers,
         findings,
     };

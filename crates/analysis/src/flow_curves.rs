@@ -6,6 +6,7 @@ use crate::curve::Curve;
 use crate::drop_gap::{DropGap, DropGaps, never_back, with_returns};
 use crate::drops;
 use crate::kernel_socket;
+use crate::layers;
 use crate::packets;
 use crate::queue::{Queue, QueueLists, each_residence, residences};
 use crate::ranges::{self, Range};
@@ -49,7 +50,10 @@ impl FlowCurves {
         reasons: &DropReasons,
     ) -> Self {
         let flow = store.flow(direction);
-        let mut curves = Point::ALL.map(|point| Curve::of(flow.at(point)));
+        let mut curves = Point::ALL.map(|point| match layers::hides(store, direction, point) {
+            true => Curve::default(),
+            false => Curve::of(flow.at(point)),
+        });
         let dropped = dropped(&store.connection, flow);
         let is_uncertain = explain_holes(&mut curves, flow, &dropped, losses, &store.connection);
         let gaps = DropGaps::new(store, direction, &curves, reasons);
@@ -197,9 +201,10 @@ fn observed(store: &ConnectionStore, direction: Direction, curves: &[Curve; 8]) 
             last_seen.is_none_or(|last| last < point.index()) && !is_read_elsewhere;
         let before =
             store.window.is_some_and(|window| window.watched[direction as usize][point.index()]);
-        !curves[point.index()].is_empty()
-            || before
-            || nothing_beyond && end_is_here(store, direction, point)
+        !layers::hides(store, direction, point)
+            && (!curves[point.index()].is_empty()
+                || before
+                || nothing_beyond && end_is_here(store, direction, point))
     })
 }
 

@@ -26,6 +26,7 @@ mod fresh_costs;
 mod hops;
 mod interface;
 mod kernel_socket;
+mod layers;
 mod ledger;
 mod ledger_detail;
 #[cfg(test)]

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use sockscope_record::{Kind, Point, Record, Side};
 
+use crate::layers;
 use crate::pattern::{Action, NoPattern, median};
 use crate::{ConnectionStore, FlowStore, Passage};
 
@@ -34,6 +35,9 @@ pub(crate) fn calls(
     connection: u32,
     side: Side,
 ) -> Result<Vec<Call>, NoPattern> {
+    if layers::is_at(store, side) {
+        return Err(NoPattern::UnseenSide(side));
+    }
     let (sent, received) = (store.flow(side.sends()), store.flow(side.other().sends()));
     let mut calls = match store.connection.protocol.is_stream() {
         false => {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::{HostClocks, Nesting, Request, RequestId, Requests, Uncertainty, UnreadRequest};
 use sockscope_record::{
-    Connection, ConnectionId, FlowId, LossCounts, Point, PointCost, Side, Stage, named,
+    Connection, ConnectionId, FlowId, LossCounts, Point, PointCost, Side, SocketLayer, Stage, named,
 };
 
 /// Facts of the trace other than its records; the caller reads them from the bundle.
@@ -113,6 +113,8 @@ pub struct ConnectionAnalysis {
     pub shut_windows: Vec<(Side, u64)>,
     /// One of its sockets is the kernel's own, as of MPTCP: the data of programs passes another one.
     pub is_inner: bool,
+    /// Layers of the kernel that read and write its sockets, by side. Programs are behind them.
+    pub layers: Vec<(Side, SocketLayer)>,
     /// Buffer sizes asked for and granted.
     pub buffers: Vec<BufferGrant>,
     /// Highest cost first.

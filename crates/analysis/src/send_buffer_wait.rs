@@ -12,6 +12,7 @@ use std::slice::Iter;
 
 use sockscope_record::{Direction, Kind, Point, Record, tcp_flags};
 
+use crate::layers;
 use crate::send_hold::acks_received;
 use crate::{ConnectionStore, FlowStore, Passage};
 
@@ -41,6 +42,9 @@ pub(crate) fn send_buffer_waits(
     store: &ConnectionStore,
     direction: Direction,
 ) -> Vec<SendBufferWait> {
+    if layers::is_at(store, direction.sender()) {
+        return Vec::new();
+    }
     let flow = store.flow(direction);
     // A Unix socket has room again as its peer's reader takes bytes.
     let acks_ns = match store.connection.protocol.is_unix() {

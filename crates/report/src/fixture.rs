@@ -303,6 +303,7 @@ fn connection(id: u32, flows: [FlowAnalysis; 2]) -> ConnectionAnalysis {
         reset: None,
         shut_windows: Vec::new(),
         is_inner: false,
+        layers: Vec::new(),
         buffers: Vec::new(),
         findings: Vec::new(),
     }

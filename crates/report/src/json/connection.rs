@@ -29,6 +29,7 @@ pub(super) struct ConnectionView<'a> {
     preexisting: bool,
     both_ends_here: bool,
     kernels_own: bool,
+    layers: Vec<LayerView>,
     refused: bool,
     syn_dropped: Option<&'a str>,
     reset: Option<ResetView>,
@@ -38,6 +39,14 @@ pub(super) struct ConnectionView<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     transactions: Option<TransactionsView>,
     buffers: Vec<BufferView>,
+}
+
+/// A layer of the kernel at one end.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct LayerView {
+    side: &'static str,
+    layer: &'static str,
 }
 
 impl<'a> ConnectionView<'a> {
@@ -64,6 +73,11 @@ impl<'a> ConnectionView<'a> {
             preexisting: connection.preexisting,
             both_ends_here: connection.both_ends_here,
             kernels_own: analysis.is_inner,
+            layers: analysis
+                .layers
+                .iter()
+                .map(|(side, layer)| LayerView { side: side.name(), layer: layer.name() })
+                .collect(),
             refused: analysis.unopened == Some(Unopened::Refused),
             syn_dropped: analysis.unopened.as_ref().and_then(|unopened| match unopened {
                 Unopened::Dropped(reason) => Some(reason.as_str()),

@@ -82,7 +82,7 @@ fn a_connection_has_the_keys_of_its_schema() {
     has_keys(
         connection,
         "id protocol client server processes flows findings
-         opened_ns closed_ns preexisting both_ends_here kernels_own refused syn_dropped reset windows_shut exchanges requests buffers",
+         opened_ns closed_ns preexisting both_ends_here kernels_own layers refused syn_dropped reset windows_shut exchanges requests buffers",
     );
     has_keys(&connection["processes"][0], "pid comm side");
     has_keys(&connection["findings"][0], "id count cost_ns flow side summary evidence fix try");

@@ -86,6 +86,7 @@ pub(super) fn write_ends(
     notes(analysis, is_capture, is_cut)
         .into_iter()
         .map(str::to_owned)
+        .chain(analysis.layers_in_words())
         .chain(translated(analysis, page))
         .chain(unopened(analysis))
         .chain(refusal(analysis))
@@ -155,7 +156,9 @@ pub(super) fn shut_sides<'a>(
     trace: &Analysis,
 ) -> impl Iterator<Item = (Side, u64)> + 'a {
     let latest_ns = trace.start_ns.saturating_add(trace.duration_ns).saturating_sub(SHUT_NS_MIN);
-    connection.shut_windows.iter().copied().filter(move |&(_, at_ns)| at_ns <= latest_ns)
+    let is_programs = |side| !connection.layers.iter().any(|&(at, _)| at == side);
+    let shut = connection.shut_windows.iter().copied();
+    shut.filter(move |&(side, at_ns)| at_ns <= latest_ns && is_programs(side))
 }
 
 /// The ends that shut their receive window and did not open it again.

@@ -178,7 +178,8 @@ fn write_verdict(
             page.labelled("next", &waits.next(), Tone::Strong)?;
             return write_others(&totals, page);
         }
-        let is_unclear = is_blind(report) || totals.iter().any(|total| total.cost_ns == 0);
+        let is_unclear =
+            is_blind(report) || has_layer(report) || totals.iter().any(|total| total.cost_ns == 0);
         let tone = if is_unclear { Tone::Plain } else { Tone::Good };
         page.labelled("verdict", &all_clear(report, &totals, page), tone)?;
         return write_others(&totals, page);
@@ -509,8 +510,10 @@ fn all_clear(report: &Report<'_>, totals: &[FindingTotal<'_>], page: &Page<'_>) 
     let has_findings = !totals.is_empty();
     let mut spent = under_way(report);
     let total = spent.iter().map(|&(_, ns)| ns).fold(0, u64::saturating_add);
+    let layers = layers(report);
     if total == 0 {
-        let why = stuck(report).or_else(|| turned_away(report));
+        let layers = layers.map(|words| format!("no verdict: {words}"));
+        let why = layers.or_else(|| stuck(report)).or_else(|| turned_away(report));
         return why.unwrap_or_else(|| without_traffic(report).to_owned());
     }
     spent.sort_unstable_by_key(|&(part, ns)| (Reverse(ns), part));
@@ -531,6 +534,7 @@ fn all_clear(report: &Report<'_>, totals: &[FindingTotal<'_>], page: &Page<'_>) 
     };
     let service = served(report, 0, page).map(|words| format!(" {words}")).unwrap_or_default();
     let unknown = hidden(report, total, page).unwrap_or_default();
+    let layers = layers.map(|words| format!(" But {words}.")).unwrap_or_default();
     let has = |of: LedgerPart| spent.iter().any(|&(part, ns)| part == of && ns > 0);
     let full = match (has(LedgerPart::SendBuffer), has(LedgerPart::SendWriter)) {
         (_, true) => " or to be written",
@@ -538,7 +542,32 @@ fn all_clear(report: &Report<'_>, totals: &[FindingTotal<'_>], page: &Page<'_>) 
         (false, false) => "",
     };
     let (total, most) = (page.time(total), most.join(", "));
-    format!("{unknown}{found}; of {total} with bytes under way{full}: {most}.{held}{service}")
+    format!(
+        "{unknown}{found}; of {total} with bytes under way{full}: {most}.{held}{service}{layers}"
+    )
+}
+
+fn has_layer(report: &Report<'_>) -> bool {
+    report.connections().any(|connection| !connection.layers.is_empty())
+}
+
+/// The connections whose programs are behind a layer of the kernel.
+fn layers(report: &Report<'_>) -> Option<String> {
+    let with = || report.connections().filter(|connection| !connection.layers.is_empty());
+    let first = with().next()?;
+    let mut names: Vec<_> =
+        with().flat_map(|one| &one.layers).map(|(_, layer)| layer.name()).collect();
+    names.sort_unstable();
+    names.dedup();
+    let which = match with().count() {
+        1 => format!("connection {}", first.connection.id.0),
+        more => format!("{} connections", count(more as u64)),
+    };
+    Some(format!(
+        "a layer of the kernel ({}) reads and writes sockets of {which}: when its programs write and read \
+         is unknown",
+        names.join(", ")
+    ))
 }
 
 /// The text for findings that are no verdict. Some have an unmeasured cost, which is not small for that.

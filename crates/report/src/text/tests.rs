@@ -4,7 +4,9 @@ use sockscope_analysis::{
     Analysis, Analyzer, AtLeast, DropCount, Finding, FindingId, LedgerPart, LengthSummary,
     TraceFacts, Uncertainty,
 };
-use sockscope_record::{Connection, ConnectionId, Direction, Kind, Protocol, Record, Side, Stage};
+use sockscope_record::{
+    Connection, ConnectionId, Direction, Kind, Protocol, Record, Side, SocketLayer, Stage,
+};
 
 use super::*;
 use crate::fixture::{
@@ -659,6 +661,30 @@ fn where_the_sockets_are_the_kernels_own_the_verdict_says_why_it_is_none() {
     other.flows[0].ledger.ns[LedgerPart::Unknown as usize] = 50_000_000_000;
     analysis.connections.push(other);
     assert!(!text(&analysis).contains("belong to the kernel"));
+}
+
+#[test]
+fn the_verdict_and_a_note_name_a_layer_of_the_kernel() {
+    let mut analysis = fixed();
+    analysis.connections[0].layers = vec![(Side::Server, SocketLayer::Sockmap)];
+    let words =
+        |analysis: &Analysis| text(analysis).split_whitespace().collect::<Vec<_>>().join(" ");
+    let said = words(&analysis);
+    let why = "a layer of the kernel (sockmap) reads and writes sockets of connection 1: when its \
+               programs write and read is unknown";
+    assert!(said.contains(&format!("But {why}.")), "{said}");
+    assert!(
+        said.contains(
+            "note a layer of the kernel reads and writes this socket (server: sockmap): "
+        ),
+        "{said}"
+    );
+    // Data that only passes through the sockmap is nowhere in TCP.
+    for flow in &mut analysis.connections[0].flows {
+        (flow.bytes, flow.segments, flow.ledger) = (0, 0, Default::default());
+    }
+    let said = words(&analysis);
+    assert!(said.contains(&format!("verdict no verdict: {why}")), "{said}");
 }
 
 #[test]

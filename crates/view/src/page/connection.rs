@@ -22,6 +22,8 @@ struct ConnectionView<'a> {
     from: f64,
     to: f64,
     preexisting: bool,
+    /// Layers of the kernel at its ends, in words.
+    layers: Option<String>,
     records: u64,
     flows: Vec<FlowView>,
     findings: Vec<FindingView<'a>>,
@@ -123,6 +125,7 @@ pub fn connection(trace: &Trace, id: u32) -> Result<Answer, Refused> {
         from: since(start_ns, first_ns),
         to: since(start_ns, until_ns),
         preexisting: connection.preexisting,
+        layers: one.layers_in_words(),
         records: one.records,
         flows: one.flows.iter().map(|flow| FlowView::new(flow, trace)).collect(),
         findings: findings(one, start_ns),

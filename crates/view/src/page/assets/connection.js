@@ -101,6 +101,7 @@ class Page {
     const parts = [
       `connection ${one.id}`, one.protocol, `${one.client.address} → ${one.server.address}`, lasted,
       counted(one.records, "record"), one.preexisting && "open before the recording",
+      one.layers,
     ];
     this.facts.textContent = parts.filter(Boolean).join("  ·  ");
   }
