@@ -36,6 +36,7 @@ mod kernels_own;
 mod killed;
 mod lab_link;
 mod last_trace;
+mod layers;
 mod low_mark;
 mod missed;
 mod named;
