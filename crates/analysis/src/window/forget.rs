@@ -4,6 +4,7 @@ use sockscope_record::{Direction, Kind, Point, Protocol, Record, tcp_flags};
 
 use super::kept::Kept;
 use crate::assembly::Tally;
+use crate::layers;
 use crate::record_buffer::is_gone;
 use crate::{ConnectionStore, FlowStore, Passage};
 
@@ -65,19 +66,20 @@ fn take_from(tally: &mut Tally, flow: &FlowStore) {
     tally.records = tally.records.saturating_sub(records);
 }
 
-/// Position before which every byte of the flow was read before `at_ns`; where reads are not recorded, the position
-/// that was acknowledged, and of datagrams to another host the end of all.
+/// Position before which every byte of the flow was read before `at_ns`; where reads are not recorded, or are those of a
+/// layer of the kernel, the position that was acknowledged, and of datagrams to another host the end of all.
 fn floor(store: &ConnectionStore, direction: Direction, at_ns: u64, was_read: bool) -> u64 {
     let flow = store.flow(direction);
     let reads = flow.at(Point::ReceiveDequeue);
     let read = before(reads, at_ns).iter().map(Passage::end).max();
     let gone = flow.events.iter().filter(|event| is_gone(event) && event.at_ns < at_ns);
     let gone = gone.map(|event| event.offset.saturating_add(event.len.into())).max();
-    let is_watched = was_read
-        || !reads.is_empty()
-        || gone.is_some()
-        || store.connection.both_ends_here
-        || !flow.at(Point::ReceiveEnqueue).is_empty();
+    let is_watched = !layers::hides(store, direction, Point::ReceiveDequeue)
+        && (was_read
+            || !reads.is_empty()
+            || gone.is_some()
+            || store.connection.both_ends_here
+            || !flow.at(Point::ReceiveEnqueue).is_empty());
     if is_watched {
         return read.max(gone).unwrap_or(0);
     }

@@ -179,6 +179,17 @@ fn the_memory_is_that_of_the_window() {
     assert!(most <= 100 * 16 + 16, "{most} records");
 }
 
+#[test]
+fn data_that_a_layer_takes_away_does_not_stay_in_memory() {
+    let mut window = window("1ms <layer code=2 | 10ms 1-7 +100 | 11ms <2-6 ack=100");
+    window.forget_before(50 * MS);
+    // The last segment at each of the points 2 to 6 stays, and the layer.
+    assert_eq!(window.records(), 11);
+    let seen = slice(&mut window, 50 * MS, 80 * MS);
+    assert_eq!(seen.layers.len(), 1);
+    assert_eq!(places(&seen), [(LedgerPart::Unknown, 30)]);
+}
+
 /// The first lines of two analyses that differ; `None` where they are equal.
 fn first_difference(one: &Analysis, other: &Analysis) -> Option<(String, String)> {
     if one == other {
