@@ -16,7 +16,7 @@ pub(super) fn find(view: &ConnectionView<'_>) -> Option<Finding> {
     let asker = view.requests.asked_by?;
     let (answerer, direction) = (asker.other(), asker.sends());
     let list = &view.requests.list;
-    let is_stream = view.store.connection.protocol == Protocol::Tcp;
+    let is_stream = view.store.connection.protocol.is_stream();
     let has_answers = list.iter().any(|request| request.end == RequestEnd::Answered);
     if !is_stream && !has_answers {
         return None;
@@ -93,8 +93,13 @@ fn fix(view: &ConnectionView<'_>, request: &Request, answerer: Side) -> String {
             format!("In the {}: find what it waits for, on its own host.", answerer.name())
         }
         (None, None) => {
-            let listeners = if view.store.connection.protocol.is_unix() { "x" } else { "tn" };
-            format!("No program was seen to accept the connection: see why (ss -l{listeners}).")
+            let (act, command) = match view.store.connection.protocol {
+                Protocol::Tcp => ("accept the connection", "ss -ltn"),
+                Protocol::Udp => ("read the datagrams", "ss -uanp"),
+                Protocol::Unix | Protocol::UnixSeqpacket => ("read there", "ss -xap"),
+                Protocol::UnixDatagram => ("read the messages", "ss -xap"),
+            };
+            format!("No program was seen to {act}: see why ({command}).")
         }
     }
 }
@@ -114,7 +119,7 @@ fn note(notes: &mut Notes, request: &Request, [asker, answerer]: [Side; 2]) {
 #[cfg(test)]
 mod tests {
     use insta::assert_snapshot;
-    use sockscope_record::{Connection, Protocol};
+    use sockscope_record::{Connection, ConnectionId, Protocol, UnixName};
 
     use crate::findings::testing::found_in;
     use crate::testing;
@@ -166,5 +171,22 @@ mod tests {
             "1ms 1-8 +30 | 2ms <1-8 +60 | 3ms 1-8 +30 | 5003ms 1-8 +31 | 5004ms <1-8 +60";
         assert_snapshot!(found(answered), @"unanswered @server 1x 5.00 s: The server read the request (30 bytes) and had not answered when client gave up, 5.00 s after it was asked.");
         assert_snapshot!(found("3ms 1-8 +30 | 5003ms 1-8 +31 | 5004ms 1-8 +32"), @"");
+    }
+
+    #[test]
+    fn a_stream_that_no_program_reads_needs_no_earlier_answer() {
+        let unix = |protocol| {
+            let ends = ["unix:7", "/run/a.sock"].map(UnixName::new);
+            let connection = Connection {
+                both_ends_here: true,
+                ..Connection::of_unix(ConnectionId(1), protocol, ends, 0)
+            };
+            let analysis =
+                testing::analyze_of(connection, "1ms 1 +30 | 1ms 7 +30 | 2001ms 3-6 fin");
+            let fixes: Vec<String> = analysis.findings.iter().map(|one| one.fix.clone()).collect();
+            [found_in(&analysis), fixes.join(" ")].join(" ")
+        };
+        assert_snapshot!(unix(Protocol::Unix), @"unanswered @server 1x 2.00 s: The server had not read the request (30 bytes) when client gave up, 2.00 s after it was asked. No program was seen to read there: see why (ss -xap).");
+        assert_snapshot!(unix(Protocol::UnixDatagram), @" ");
     }
 }
