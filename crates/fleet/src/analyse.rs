@@ -223,7 +223,8 @@ fn ends(runs: &[Run], halves: &[(usize, Half)]) -> Ends {
             half.connection.processes.iter().find(|process| process.side == side)
         });
         let service = process.map_or_else(|| "unknown".to_owned(), service);
-        let port = halves.first().map(|(_, half)| half.connection.server.port());
+        let first = halves.first().map(|(_, half)| &half.connection);
+        let port = first.filter(|it| !it.protocol.is_unix()).map(|it| it.server.port());
         End {
             service: match (side, port) {
                 (Side::Server, Some(port)) => format!("{service}:{port}"),

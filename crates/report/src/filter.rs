@@ -244,7 +244,8 @@ impl Part<'_> {
             Part::Connections(numbers) => numbers.contains(&connection.id.0),
             Part::Ports(ports) => {
                 let own = [connection.client.port(), connection.server.port()];
-                ports.iter().any(|range| own.iter().any(|port| range.contains(port)))
+                !connection.protocol.is_unix()
+                    && ports.iter().any(|range| own.iter().any(|port| range.contains(port)))
             }
             Part::Pids(pids) => processes.any(|process| pids.contains(&process.pid)),
             Part::Comms(comms) => processes.any(|process| comms.contains(&process.comm)),
@@ -258,7 +259,8 @@ impl Part<'_> {
             Part::Connections(_) => runs(connections.iter().map(|it| it.id.0)),
             // Those of clients are mostly numbers without a meaning.
             Part::Ports(_) => {
-                listed("servers at port", connections.iter().map(|it| it.server.port().to_string()))
+                let with_ports = connections.iter().filter(|it| !it.protocol.is_unix());
+                listed("servers at port", with_ports.map(|it| it.server.port().to_string()))
             }
             Part::Pids(_) => listed("processes", processes().map(|it| it.pid.to_string())),
             Part::Comms(_) => listed("processes named", processes().map(|it| it.comm.clone())),
@@ -356,7 +358,7 @@ fn seconds(ns: u64) -> String {
 #[cfg(test)]
 mod tests {
     use sockscope_analysis::RequestEnd;
-    use sockscope_record::{Process, Side};
+    use sockscope_record::{Process, Protocol, Side, UnixName};
 
     use super::*;
     use crate::fixture;
@@ -381,6 +383,15 @@ mod tests {
     fn admitted(filter: &Filter) -> Result<Vec<u32>, String> {
         let admitted = filter.admitted(&connections()).map_err(|error| error.to_string())?;
         Ok(admitted.into_iter().map(|id| id.0).collect())
+    }
+
+    #[test]
+    fn a_unix_socket_has_no_port() {
+        let ends = ["unix:7", "/run/a.sock"].map(UnixName::new);
+        let all = [Connection::of_unix(ConnectionId(1), Protocol::Unix, ends, 0)];
+        let of_port = |ports| Filter { ports, ..Filter::default() }.admitted(&all);
+        let refused = of_port(vec![0..=100]).unwrap_err().to_string();
+        assert!(refused.contains("no servers at port"), "{refused}");
     }
 
     #[test]

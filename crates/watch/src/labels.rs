@@ -6,6 +6,7 @@ use prometheus_client::encoding::{EncodeLabel, EncodeLabelSet, LabelSetEncoder};
 #[derive(Debug, Clone, Default, Hash, PartialEq, Eq)]
 pub(crate) struct Group {
     pub process: String,
+    /// Of the server; empty for a Unix socket.
     pub port: String,
     pub protocol: &'static str,
     /// Of the program's control group; empty where a name is not known.
@@ -18,12 +19,17 @@ pub(crate) struct Group {
 impl EncodeLabelSet for Group {
     fn encode(&self, encoder: &mut LabelSetEncoder<'_>) -> Result<(), std::fmt::Error> {
         let Self { process, port, protocol, unit, container, namespace, pod } = self;
-        let always = [("process", process.as_str()), ("port", port), ("protocol", protocol)];
-        let names =
-            [("unit", unit), ("container", container), ("namespace", namespace), ("pod", pod)];
+        let labels = [
+            ("process", process.as_str()),
+            ("port", port),
+            ("protocol", protocol),
+            ("unit", unit),
+            ("container", container),
+            ("namespace", namespace),
+            ("pod", pod),
+        ];
         // To Prometheus an empty label and an absent one are the same.
-        let names = names.into_iter().filter(|(_, name)| !name.is_empty());
-        for label in always.into_iter().chain(names.map(|(label, name)| (label, name.as_str()))) {
+        for label in labels.into_iter().filter(|(_, value)| !value.is_empty()) {
             label.encode(encoder.encode_label())?;
         }
         Ok(())

@@ -354,7 +354,10 @@ impl Metrics {
             namespace: text(pod.and_then(|it| it.namespace.as_deref())),
             pod: text(pod.map(|it| it.name.as_deref().unwrap_or(&it.uid))),
             process: process.map_or("unknown".to_owned(), |process| process.comm.clone()),
-            port: connection.server.port().to_string(),
+            port: match connection.protocol.is_unix() {
+                true => String::new(),
+                false => connection.server.port().to_string(),
+            },
             protocol: connection.protocol.name(),
         };
         if self.groups.contains(&group) {
@@ -428,7 +431,9 @@ mod tests {
     use std::sync::Arc;
 
     use sockscope_analysis::{FindingId, FreshCosts, TraceFacts, Window};
-    use sockscope_record::{ConnectionId, Container, ControlGroup, Kind, Pod, Record};
+    use sockscope_record::{
+        ConnectionId, Container, ControlGroup, Kind, Pod, Protocol, Record, UnixName,
+    };
 
     use super::*;
     use crate::testing::{SECOND, analysis, connection, whole_costs};
@@ -466,6 +471,22 @@ mod tests {
                       namespace=\"shop\",pod=\"web-0\"}";
         let text = metrics.text();
         assert!(text.contains(&format!("{{finding=\"nagle-delayed-ack\",{labels} 1")), "{text}");
+    }
+
+    #[test]
+    fn a_unix_socket_has_no_port() {
+        let mut metrics = Metrics::default();
+        let mut part = analysis(&[(1, FindingId::SlowReader, 40)]);
+        let connection = &mut part.connections[0].connection;
+        let ends = ["unix:7", "/run/redis.sock"].map(UnixName::new);
+        let of_unix = Connection::of_unix(connection.id, Protocol::Unix, ends, 0);
+        connection.processes.truncate(1);
+        *connection = Connection { processes: connection.processes.clone(), ..of_unix };
+        metrics.add(&part, &whole_costs(&part), 7);
+        let text = metrics.text();
+        let labels = "finding=\"slow-reader\",process=\"redis\",protocol=\"unix\"}";
+        assert!(text.contains(labels), "{text}");
+        assert!(!text.contains("port="), "{text}");
     }
 
     #[test]

@@ -15,18 +15,18 @@ pub(crate) struct Role {
     pub(crate) client: String,
     /// Those of the server's.
     pub(crate) server: String,
-    /// `None` for a port of the ephemeral range.
+    /// `None` for a port of the ephemeral range, and for a Unix socket.
     pub(crate) server_port: Option<u16>,
 }
 
 impl Role {
     pub(crate) fn of(connection: &Connection) -> Self {
-        let port = connection.server.port();
+        let (port, has_port) = (connection.server.port(), !connection.protocol.is_unix());
         Self {
             protocol: connection.protocol,
             client: names(connection, Side::Client),
             server: names(connection, Side::Server),
-            server_port: (!EPHEMERAL.contains(&port)).then_some(port),
+            server_port: (has_port && !EPHEMERAL.contains(&port)).then_some(port),
         }
     }
 }
@@ -46,7 +46,7 @@ fn without_number(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use sockscope_record::{ConnectionId, Process};
+    use sockscope_record::{ConnectionId, Process, UnixName};
 
     use super::*;
 
@@ -65,6 +65,13 @@ mod tests {
             [80, 32_767, 61_000].map(Some)
         );
         assert_eq!([32_768, 60_999].map(|it| role(it, &[]).server_port), [None, None]);
+    }
+
+    #[test]
+    fn a_unix_socket_has_no_port() {
+        let ends = ["unix:7", "/run/a.sock"].map(UnixName::new);
+        let connection = Connection::of_unix(ConnectionId(1), Protocol::Unix, ends, 0);
+        assert_eq!(Role::of(&connection).server_port, None);
     }
 
     #[test]
