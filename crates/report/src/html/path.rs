@@ -76,6 +76,11 @@ pub(super) fn picture(flow: &FlowAnalysis, protocol: Protocol) -> Markup {
     // Bytes of a Unix socket pass points 1 and 7 at one instant, and no other until point 8.
     let stages: &[Stage] =
         if protocol.is_unix() { &[Stage::ReceiveQueue] } else { &Stage::ALL[..7] };
+    // Of one stage the total is that stage.
+    let (end, total): (_, &[Stage]) = match stages.len() {
+        1 => ("read()", &[]),
+        _ => ("read(): total", &[Stage::Total]),
+    };
     let is_udp = protocol == Protocol::Udp;
     let stage = |wanted: Stage| flow.stages.iter().find(|one| one.stage == wanted);
     html! {
@@ -91,14 +96,14 @@ pub(super) fn picture(flow: &FlowAnalysis, protocol: Protocol) -> Markup {
                                 span class="stage" { (place_name(stage.name(), is_udp)) }
                             }
                         }
-                        th scope="col" class="total" { span class="point" { "8" } span class="stage" { "read(): total" } }
+                        th scope="col" class="total" { span class="point" { "8" } span class="stage" { (end) } }
                     }
                 }
                 tbody {
                     @for (label, cell) in rows(flow) {
                         tr {
                             th scope="row" { (label) }
-                            @for one in stages.iter().chain([&Stage::Total]) {
+                            @for one in stages.iter().chain(total) {
                                 td class="number" { (stage(*one).map_or(unknown(), cell)) }
                             }
                         }

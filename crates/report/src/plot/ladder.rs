@@ -111,7 +111,7 @@ impl Ladder {
         if picked.len() < total {
             let (shown, all) = (picked.len(), count(total as u64));
             let why = if gap.is_some() { ", around the longest wait" } else { "" };
-            notes.push(format!("{shown} of {all} segments shown{why}"));
+            notes.push(format!("{shown} of {all} {}s shown{why}", scene.unit()));
         }
         let before = first
             .checked_sub(1)
@@ -125,7 +125,7 @@ impl Ladder {
             for index in [held, ended, ended + 1] {
                 arrows.get_mut(index).into_iter().for_each(|arrow| arrow.is_bold = true);
             }
-            notes.push("bold: the segments at the longest wait".to_owned());
+            notes.push(format!("bold: the {}s at the longest wait", scene.unit()));
         }
         let acts = acts(scene, before, after, limit * 2);
         let sees_arrivals =
@@ -269,7 +269,8 @@ fn arrows(scene: &Scene<'_>, picked: &[Departure<'_>]) -> Vec<Arrow> {
         let Departure { connection, store, direction, pass } = *departure;
         let flow = store.flow(direction);
         let (dropped, used) = &mut flows[2 * connection + direction as usize];
-        let is_seen = is_departure_seen(flow);
+        // Bytes of a Unix socket are in the queue of its peer when they leave.
+        let is_seen = store.connection.protocol.is_unix() || is_departure_seen(flow);
         let came_ns = if is_seen { arrival(flow, pass, used) } else { Some(pass.at_ns) };
         let arrived_ns = came_ns.filter(|at_ns| !is_dropped(flow, dropped, pass, *at_ns));
         let label = label(store.connection.protocol, pass);
@@ -288,7 +289,11 @@ fn arrows(scene: &Scene<'_>, picked: &[Departure<'_>]) -> Vec<Arrow> {
 
 /// The label of a segment of another connection: `udp with port 111: 0:56 (56 B)`.
 fn of_other(connection: &Connection, label: &str) -> String {
-    format!("{} with port {}: {label}", connection.protocol.name(), connection.server.port())
+    let protocol = connection.protocol;
+    match protocol.is_unix() {
+        true => format!("{} at {}: {label}", protocol.name(), connection.end(Side::Server)),
+        false => format!("{} with port {}: {label}", protocol.name(), connection.server.port()),
+    }
 }
 
 /// When `pass` arrived at the other end. An arrival may bring the bytes of several segments, but a

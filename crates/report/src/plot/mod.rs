@@ -27,6 +27,7 @@ mod sequence;
 mod spans;
 mod step_line;
 mod time_sequence;
+mod unix;
 
 #[cfg(test)]
 mod tests;
@@ -49,6 +50,11 @@ pub fn draw(
     options: &PlotOptions<'_>,
 ) -> Result<String, PlotError> {
     let scene = Scene::new(store, options, figure)?;
+    if scene.is_unix()
+        && let Some(without) = unix::without(figure)
+    {
+        return Ok(unix::draw(&scene, without));
+    }
     Ok(match figure {
         Figure::PacketTrace => packet_trace::draw(&scene),
         Figure::QueueLength => queue_length::draw(&scene),

@@ -16,7 +16,7 @@ use sockscope_render::units::Quantity;
 use super::curves;
 use super::figure_page;
 use super::packet_trace::draw_bars;
-use super::queue_length::{QUEUES, nothing_seen, stage_words};
+use super::queue_length::{nothing_seen, queues, stage_words};
 use super::scene::Scene;
 use crate::palette;
 
@@ -79,8 +79,9 @@ fn places(scene: &Scene<'_>, page: &mut Page) -> Vec<Place> {
     let queue = |stage| Place { stage, hop: None };
     let hops =
         of_hops.into_iter().map(|(stage, words, waits)| Place { stage, hop: Some((words, waits)) });
-    let before = QUEUES[..2].iter().copied().map(queue);
-    before.chain(hops).chain(QUEUES[2..].iter().copied().map(queue)).collect()
+    let (before, behind) =
+        queues(scene).iter().partition::<Vec<Stage>, _>(|stage| **stage < Stage::Wire);
+    before.into_iter().map(queue).chain(hops).chain(behind.into_iter().map(queue)).collect()
 }
 
 fn draw_place(scene: &Scene<'_>, page: &mut Page, place: &Place, area: Rect, is_last: bool) {

@@ -16,6 +16,11 @@ use crate::palette;
 pub(super) const QUEUES: [Stage; 4] =
     [Stage::SendQueue, Stage::InterfaceQueue, Stage::InputQueue, Stage::ReceiveQueue];
 
+/// The queues of the connection. A Unix socket puts its bytes into the receive queue of its peer.
+pub(super) fn queues(scene: &Scene<'_>) -> &'static [Stage] {
+    if scene.is_unix() { &QUEUES[3..] } else { &QUEUES }
+}
+
 /// The curve of the send queue with the bytes that write() was given and the buffer has no room for.
 const ASKED: (Ink, Stroke) = (Ink::Class("place-send_queue"), Stroke::Dashed);
 
@@ -25,12 +30,14 @@ pub(super) fn draw(scene: &Scene<'_>) -> String {
         Key { sample: Sample::Line(ASKED.0, ASKED.1), words: "with what write() still holds" },
         Key { sample: Sample::Unknown, words: "unknown: records were missed" },
     ];
-    if curves::lengths_with_asked(scene).is_empty() {
+    if scene.is_unix() || curves::lengths_with_asked(scene).is_empty() {
         keys.remove(1);
     }
     let mut page = figure_page::open(scene, "Queue lengths", &keys);
-    for (index, area) in page.stack(&[1.0; 4], true).into_iter().enumerate() {
-        draw_queue(scene, &mut page, QUEUES[index], area, index + 1 == QUEUES.len());
+    let queues = queues(scene);
+    let areas = page.stack(&vec![1.0; queues.len()], true);
+    for (index, (stage, area)) in queues.iter().zip(areas).enumerate() {
+        draw_queue(scene, &mut page, *stage, area, index + 1 == queues.len());
     }
     page.finish()
 }

@@ -7,9 +7,10 @@ use std::cell::OnceCell;
 use std::iter::once;
 
 use sockscope_analysis::{ConnectionStore, FlowCurves, FlowStore, LossInterval, Passage};
-use sockscope_record::{Point, Side};
+use sockscope_record::{Point, Protocol, Side};
 use sockscope_render::number::{count, counted};
 use sockscope_render::size::check_size;
+use sockscope_render::style::printable;
 use sockscope_render::units::Quantity;
 
 use super::marks::Marks;
@@ -58,6 +59,20 @@ impl<'a> Scene<'a> {
             records: record_count(store),
             curves: OnceCell::new(),
         })
+    }
+
+    /// Whether the ends are Unix sockets.
+    pub(super) fn is_unix(&self) -> bool {
+        self.store.connection.protocol.is_unix()
+    }
+
+    /// One unit that the connection carries: a Unix stream has no segments.
+    pub(super) fn unit(&self) -> &'static str {
+        match self.store.connection.protocol {
+            Protocol::Tcp | Protocol::Udp => "segment",
+            Protocol::Unix => "run",
+            Protocol::UnixDatagram | Protocol::UnixSeqpacket => "message",
+        }
     }
 
     /// The flow whose data the figure shows.
@@ -131,10 +146,7 @@ impl<'a> Scene<'a> {
     /// Address and programs of one end.
     pub(super) fn end_words(&self, side: Side) -> String {
         let connection = &self.store.connection;
-        let address = match side {
-            Side::Client => connection.client,
-            Side::Server => connection.server,
-        };
+        let address = printable(&connection.end(side).to_string());
         let mut programs: Vec<&str> = Vec::new();
         for process in connection.processes.iter().filter(|process| process.side == side) {
             if !programs.contains(&process.comm.as_str()) {
@@ -142,7 +154,7 @@ impl<'a> Scene<'a> {
             }
         }
         match programs.as_slice() {
-            [] => address.to_string(),
+            [] => address,
             [one] => format!("{address} ({one})"),
             [first, rest @ ..] => format!("{address} ({first} and {} more)", rest.len()),
         }

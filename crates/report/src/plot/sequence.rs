@@ -31,8 +31,9 @@ struct Lines {
 }
 
 pub(super) fn draw(scene: &Scene<'_>) -> String {
-    let keys = [
-        Key { sample: Sample::Bars(Ink::Data), words: "segment sent" },
+    let sent_words = format!("{} sent", scene.unit());
+    let mut keys = vec![
+        Key { sample: Sample::Bars(Ink::Data), words: &sent_words },
         Key { sample: Sample::Mark(Ink::Alarm, Shape::Cross), words: "sent again" },
         Key { sample: Sample::Line(Ink::Window, Stroke::Dashed), words: "edge of the window" },
         Key { sample: Sample::Line(Ink::Ack, Stroke::Line), words: "acknowledged" },
@@ -41,6 +42,10 @@ pub(super) fn draw(scene: &Scene<'_>) -> String {
             words: "read by the application",
         },
     ];
+    if scene.is_unix() {
+        // Those of TCP: sent again, the window and the acknowledgments.
+        keys.drain(1..4);
+    }
     let mut page = figure_page::open(scene, "Sequence", &keys);
     let area = page.stack(&[1.0], true)[0];
     let (point, seen) = segments(scene);
@@ -48,11 +53,11 @@ pub(super) fn draw(scene: &Scene<'_>) -> String {
     let lines = Lines::of(scene);
     let panel = panel(scene, &mut page, area, sent, &lines);
     page.svg.group("sequence");
-    page.panel_title(area, "position in the stream", &summary(sent));
+    page.panel_title(area, "position in the stream", &summary(scene, sent));
     figure_page::frame(scene, &mut page, &panel, true);
     if sent.iter().all(|pass| pass.len == 0) {
-        page.empty(area, "no segments with data seen");
-    } else if point != Point::SendDequeue {
+        page.empty(area, &format!("no {}s with data seen", scene.unit()));
+    } else if point != Point::SendDequeue && !scene.is_unix() {
         page.note(format!("point 2 was not seen: segments are those of point {}", point.number()));
     }
     draw_line(scene, &mut page, &panel, &lines.window_edge, (Ink::Window, Stroke::Dashed));
@@ -61,7 +66,8 @@ pub(super) fn draw(scene: &Scene<'_>) -> String {
     draw_segments(scene, &mut page, &panel, sent);
     page.svg.end_group();
     if scene.loses_records_of(&[point]) {
-        page.note(format!("records of point {} were missed: segments are missing", point.number()));
+        let (number, unit) = (point.number(), scene.unit());
+        page.note(format!("records of point {number} were missed: {unit}s are missing"));
     }
     page.finish()
 }
@@ -148,8 +154,11 @@ fn panel(scene: &Scene<'_>, page: &mut Page, area: Rect, sent: &[Passage], lines
     Panel { area, x: figure_page::time_axis(scene, area), y }
 }
 
-fn summary(sent: &[Passage]) -> String {
+fn summary(scene: &Scene<'_>, sent: &[Passage]) -> String {
     let data = || sent.iter().filter(|pass| pass.len > 0);
+    if scene.is_unix() {
+        return counted(data().count() as u64, scene.unit());
+    }
     let again = data().filter(|pass| pass.marks & marks::RETRANSMITTED != 0).count();
     format!(
         "{} with data, {} sent again",
@@ -194,9 +203,10 @@ fn draw_segments(scene: &Scene<'_>, page: &mut Page, panel: &Panel, sent: &[Pass
                 Shape::Cross.put(&mut crosses, (column.x_px, high_y), 4.0);
             }
             page.note(format!(
-                "{} or more segments are drawn as an envelope from the first to the last byte of \
+                "{} or more {}s are drawn as an envelope from the first to the last byte of \
                  each pixel column",
-                count(crowd(panel.area) as u64)
+                count(crowd(panel.area) as u64),
+                scene.unit()
             ));
         } else {
             for pass in of_kind() {

@@ -8,7 +8,7 @@ use sockscope_analysis::{
 };
 use sockscope_record::{
     Connection, ConnectionId, Conversion, DevicePlace, Direction, Hop, Kind, Point, Process,
-    Protocol, Record, SegmentHeader, SendWindow, Side, marks, tcp_flags,
+    Protocol, Record, SegmentHeader, SendWindow, Side, UnixName, marks, tcp_flags,
 };
 use sockscope_render::theme::Words;
 
@@ -948,4 +948,65 @@ fn the_figure_of_requests_marks_the_findings_of_all_connections() {
     let svg = draw_requests(&analysis, &PlotOptions::default()).unwrap();
     assert!(texts(&svg).contains(&"unanswered 1× (1.00 ms)"), "{svg}");
     assert_eq!(bars(group(&svg, "over-time"), "alarm"), 1);
+}
+
+/// Bytes of a Unix socket: three writes and their reads.
+fn of_unix(protocol: Protocol) -> ConnectionStore {
+    let mut store = trace(
+        "0 c 1,7 0+100 | 20 c 8 0+100 | 30 c 1,7 100+300 | 50 c 8 100+300 | 60 s 1,7 0+60 | 90 s 8 0+60",
+    );
+    let ends = ["unix:7", "/run/a.sock"].map(UnixName::new);
+    store.connection = Connection::of_unix(ConnectionId(1), protocol, ends, 0);
+    store
+}
+
+#[test]
+fn figures_of_a_unix_socket_have_its_names_and_no_word_of_tcp() {
+    let allowed = |text: &str| text.starts_with("a Unix socket has no") || text.starts_with("unix");
+    for protocol in [Protocol::Unix, Protocol::UnixDatagram, Protocol::UnixSeqpacket] {
+        for figure in Figure::ALL {
+            let svg = drawn(figure, &of_unix(protocol));
+            let texts = texts(&svg);
+            let about =
+                texts.iter().find(|text| text.starts_with(protocol.name())).expect("the ends");
+            assert!(about.contains("unix:7") && about.contains("/run/a.sock"), "{about}");
+            // The title stays, and the reason why there is no such figure.
+            for text in texts.iter().skip(1).filter(|text| !allowed(text)) {
+                for word in [
+                    "segment",
+                    "ACK",
+                    "window",
+                    "sent again",
+                    "no bytes",
+                    "packet",
+                    "point 2",
+                    "IP ",
+                ] {
+                    assert!(!text.contains(word), "{} has {word}: {text}", figure.name());
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_unix_socket_has_one_queue_and_an_arrow_for_each_write() {
+    let store = of_unix(Protocol::Unix);
+    for figure in [Figure::QueueLength, Figure::QueueDelay] {
+        let svg = drawn(figure, &store);
+        assert_eq!(svg.matches("<g id=\"").count(), 1, "{svg}");
+        assert!(svg.contains("<g id=\"receive_queue\">"), "{svg}");
+    }
+    // Arrows of both directions, each from the end that writes to the other one.
+    let svg = drawn(Figure::TimeSequence, &store);
+    assert_eq!(strokes(group(&svg, "time-sequence"), "line data"), 3, "{svg}");
+    for (figure, words) in [
+        (Figure::PacketTrace, "a Unix socket has no packets"),
+        (Figure::ProtocolDelay, "a Unix socket has no protocol"),
+        (Figure::Acks, "a Unix socket has no acknowledgments"),
+        (Figure::Layers, "a Unix socket has no layers"),
+    ] {
+        let svg = drawn(figure, &store);
+        assert!(texts(&svg).iter().skip(1).any(|text| text.contains(words)), "{svg}");
+    }
 }

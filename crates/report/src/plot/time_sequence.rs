@@ -96,7 +96,12 @@ pub(super) fn draw(scene: &Scene<'_>) -> String {
         Key { sample: Sample::Mark(Ink::Program, Shape::Circle), words: "read" },
     ];
     let ladder = Ladder::of(scene);
-    if !ladder.sees_arrivals {
+    if scene.is_unix() {
+        let of_tcp = |ink| matches!(ink, Sample::Arrow(Ink::Ack | Ink::Alarm, _));
+        keys.retain(|key| !of_tcp(key.sample));
+    }
+    let is_dropped = |arrow: &Arrow| arrow.arrived_ns.is_none();
+    if !ladder.sees_arrivals || scene.is_unix() && !ladder.arrows.iter().any(is_dropped) {
         keys.retain(|key| !matches!(key.sample, Sample::Mark(_, Shape::Cross)));
     }
     let mut page = figure_page::open(scene, "Time sequence", &keys);
@@ -107,7 +112,7 @@ pub(super) fn draw(scene: &Scene<'_>) -> String {
     let content = page.content();
     page.svg.group("time-sequence");
     if events.is_empty() {
-        page.empty(content, "no segments seen");
+        page.empty(content, &format!("no {}s seen", scene.unit()));
     } else {
         draw_ladder(scene, &mut page, content, &ladder, &placed, &cuts);
         let cut = if cuts.is_empty() { "" } else { ": the longest waits are cut" };
@@ -124,7 +129,8 @@ pub(super) fn draw(scene: &Scene<'_>) -> String {
 fn note_losses(scene: &Scene<'_>, page: &mut Page, events: &[Event]) {
     let Some((first, last)) = events.first().zip(events.last()) else { return };
     if scene.losses().any(|loss| loss.start_ns <= last.at_ns && loss.end_ns >= first.at_ns) {
-        page.note("records were missed in this time: segments may be missing".to_owned());
+        let unit = scene.unit();
+        page.note(format!("records were missed in this time: {unit}s may be missing"));
     }
 }
 
