@@ -17,6 +17,13 @@ pub(crate) fn note(clocks: &HostClocks, trace_end_ns: u64, one: &mut ConnectionA
     }
 }
 
+impl ConnectionAnalysis {
+    /// The error of times between its two ends; `None` where both are on one host.
+    pub fn uncertainty(&self) -> Option<Uncertainty> {
+        self.flows.iter().flat_map(|flow| &flow.stages).find_map(|stage| stage.uncertainty)
+    }
+}
+
 impl StageAnalysis {
     /// Whether the error is larger than the median delay.
     pub fn is_below_uncertainty(&self) -> bool {

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use pyo3::prelude::*;
+use sockscope_analysis::ConnectionAnalysis;
 use sockscope_record::FlowId;
 use sockscope_report::plot::{self, Picture, PlotOptions, draw_requests};
 use sockscope_report::{Filter, check_flow};
@@ -110,6 +111,7 @@ pub(crate) fn draw(analysed: &Analysed, wish: &Wish) -> Result<Figure, Problem> 
         direction: flow.direction(),
         losses: &stores.losses_of(flow.connection()),
         drop_reasons: &stores.drop_reasons,
+        uncertainty: findings.and_then(ConnectionAnalysis::uncertainty),
         network_namespaces: &stores.network_namespaces,
         findings: findings.map(|one| one.findings.as_slice()).unwrap_or_default(),
         ..options

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::str::FromStr;
 use std::time::Duration;
 
-use sockscope_analysis::{Analysis, ConnectionStore, Finding, Stores};
+use sockscope_analysis::{Analysis, ConnectionStore, Finding, Stores, Uncertainty};
 use sockscope_program::failure::Failure;
 use sockscope_program::hand_over::hand_over_text;
 use sockscope_program::last_trace::or_last;
@@ -130,6 +130,7 @@ struct OneFlow {
     stores: Stores,
     /// Those of its connection.
     findings: Vec<Finding>,
+    uncertainty: Option<Uncertainty>,
     flow: FlowId,
     interval: Interval,
 }
@@ -156,16 +157,18 @@ impl OneFlow {
         stores.connections.retain(|store| store.connection.id == flow.connection());
         let mut analyses = analysis.connections.into_iter();
         let of_flow = analyses.find(|one| one.connection.id == flow.connection());
+        let uncertainty = of_flow.as_ref().and_then(|one| one.uncertainty());
         let findings = of_flow.map(|one| one.findings).unwrap_or_default();
-        Ok(Self { stores, findings, flow, interval })
+        Ok(Self { stores, findings, uncertainty, flow, interval })
     }
 
     fn draw(&self, figure: Figure, arguments: &args::Plot) -> Result<String, Failure> {
-        let Self { stores, findings, flow, interval } = self;
+        let Self { stores, findings, uncertainty, flow, interval } = self;
         let options = PlotOptions {
             direction: flow.direction(),
             losses: &stores.losses_of(flow.connection()),
             drop_reasons: &stores.drop_reasons,
+            uncertainty: *uncertainty,
             network_namespaces: &stores.network_namespaces,
             findings,
             ..interval.options(arguments)

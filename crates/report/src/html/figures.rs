@@ -205,6 +205,7 @@ impl Subject<'_, '_> {
             height,
             losses: &losses,
             drop_reasons: &self.stores.drop_reasons,
+            uncertainty: self.connection.uncertainty(),
             network_namespaces: &self.stores.network_namespaces,
             ..PlotOptions::default()
         };

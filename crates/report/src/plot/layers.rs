@@ -15,6 +15,7 @@ use sockscope_render::svg::{Anchor, Path, Rect};
 use sockscope_render::theme::{self, Ink, Shape, Stroke, Words};
 use sockscope_render::units::{Quantity, grouped};
 
+use super::error_band;
 use super::figure_page;
 use super::scene::{Scene, end_of};
 
@@ -231,6 +232,12 @@ impl Heights {
         self.stops.get(at).or(self.stops.last()).map_or(0.0, |(_, y, _)| *y)
     }
 
+    /// The height of a time without a stop.
+    fn between(&self, at_ns: u64) -> f64 {
+        let known: Vec<_> = self.stops.iter().map(|(time_ns, y, _)| (*time_ns, *y)).collect();
+        error_band::height_between(&known, at_ns)
+    }
+
     fn bottom(&self) -> f64 {
         self.stops.last().map_or(0.0, |(_, y, _)| *y)
     }
@@ -271,6 +278,10 @@ fn draw_journeys(scene: &Scene<'_>, page: &mut Page, journeys: &[Journey]) {
     let across = columns.across();
     draw_times(scene, page, &heights, across, top);
     let height = |at_ns| top + heights.y(at_ns);
+    for journey in journeys {
+        draw_error(scene, page, journey, &columns, &|at_ns| top + heights.between(at_ns));
+    }
+    error_band::note(scene, page, ": the pale band behind the wire");
     for journey in journeys {
         draw_journey(page, journey, &columns, &height);
     }
@@ -327,6 +338,24 @@ fn draw_times(
             free_from = y + ROW_PX;
         }
     }
+}
+
+/// The error of the time on the wire, where the other host's clock begins.
+fn draw_error(
+    scene: &Scene<'_>,
+    page: &mut Page,
+    journey: &Journey,
+    columns: &Columns,
+    height: &impl Fn(u64) -> f64,
+) {
+    let wire = [Point::InterfaceDequeue, Point::InputEnqueue].map(|it| POINTS_AT + it.index());
+    let [Some(departed_ns), Some(arrived_ns)] = wire.map(|layer| journey.at_ns[layer]) else {
+        return;
+    };
+    let Some(error_ns) = error_band::error_ns(scene) else { return };
+    let [from, to] = wire.map(|layer| columns.x(layer));
+    let edges = error_band::around(departed_ns, arrived_ns, error_ns).map(height);
+    error_band::fan(page, Ink::Data, (from, height(departed_ns)), to, edges);
 }
 
 fn draw_journey(

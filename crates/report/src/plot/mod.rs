@@ -10,6 +10,7 @@
 mod acks;
 mod clocks;
 mod curves;
+mod error_band;
 mod figure_page;
 mod ladder;
 mod layers;

@@ -2,7 +2,9 @@
 
 use std::str::FromStr;
 
-use sockscope_analysis::{ConnectionStore, DropReasons, Finding, LossInterval, NamespaceNames};
+use sockscope_analysis::{
+    ConnectionStore, DropReasons, Finding, LossInterval, NamespaceNames, Uncertainty,
+};
 use sockscope_record::{Direction, named};
 use sockscope_render::size::SizeError;
 
@@ -111,6 +113,8 @@ pub struct PlotOptions<'a> {
     pub losses: &'a [LossInterval],
     /// Names of the numbers in `Drop` records: some drops lose nothing.
     pub drop_reasons: &'a DropReasons,
+    /// The error of times between the two ends, where these are on two hosts.
+    pub uncertainty: Option<Uncertainty>,
     /// Names of network namespaces.
     pub network_namespaces: &'a NamespaceNames,
     /// Findings of the connection, whose times are marked; [`draw_requests`](super::draw_requests) marks those of all.
@@ -141,6 +145,7 @@ impl Default for PlotOptions<'_> {
             others: &[],
             losses: &[],
             drop_reasons: &NO_NAMES,
+            uncertainty: None,
             network_namespaces: &NO_NAMESPACES,
             findings: &[],
             title: None,

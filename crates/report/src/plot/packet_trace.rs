@@ -14,6 +14,7 @@ use sockscope_render::svg::{Path, Rect};
 use sockscope_render::theme::{Ink, Shape, Stroke};
 use sockscope_render::units::Quantity;
 
+use super::error_band;
 use super::figure_page;
 use super::scene::{Scene, end_of, point_words};
 use super::step_line;
@@ -83,6 +84,7 @@ pub(super) fn draw(scene: &Scene<'_>) -> String {
     for (index, area) in page.stack(&heights, true).into_iter().enumerate() {
         draw_point(scene, &mut page, (&points, index), area, &packets);
     }
+    error_band::note(scene, &mut page, ", from point 4 to point 7");
     page.finish()
 }
 

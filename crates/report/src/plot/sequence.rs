@@ -15,6 +15,7 @@ use sockscope_render::theme::{Ink, Shape, Stroke};
 use sockscope_render::units::Quantity;
 
 use super::curves::{Step, clipped};
+use super::error_band;
 use super::figure_page;
 use super::packet_trace::{crowd, is_crowded};
 use super::scene::{Scene, end_of};
@@ -61,6 +62,9 @@ pub(super) fn draw(scene: &Scene<'_>) -> String {
         page.note(format!("point 2 was not seen: segments are those of point {}", point.number()));
     }
     draw_line(scene, &mut page, &panel, &lines.window_edge, (Ink::Window, Stroke::Dashed));
+    let within = within(&panel, &lines.read);
+    error_band::steps(scene, &mut page, &panel, &within, Ink::Program);
+    error_band::note(scene, &mut page, ": the pale band of the bytes read");
     draw_line(scene, &mut page, &panel, &lines.read, (Ink::Program, Stroke::Dotted));
     draw_line(scene, &mut page, &panel, &lines.acknowledged, (Ink::Ack, Stroke::Line));
     draw_segments(scene, &mut page, &panel, sent);
@@ -175,11 +179,14 @@ fn draw_line(
     steps: &[Step],
     style: (Ink, Stroke),
 ) {
+    step_line::draw(scene, page, panel, &within(panel, steps), style);
+}
+
+/// Steps whose values lie outside of the figure are unknown in it.
+fn within(panel: &Panel, steps: &[Step]) -> Vec<Step> {
     let (low, high) = (panel.y.scale.low(), panel.y.scale.high());
     let within = |value: &f64| (low..=high).contains(value);
-    let kept: Vec<Step> =
-        steps.iter().map(|step| Step { value: step.value.filter(within), ..*step }).collect();
-    step_line::draw(scene, page, panel, &kept, style);
+    steps.iter().map(|step| Step { value: step.value.filter(within), ..*step }).collect()
 }
 
 fn draw_segments(scene: &Scene<'_>, page: &mut Page, panel: &Panel, sent: &[Passage]) {

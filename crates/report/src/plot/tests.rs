@@ -4,7 +4,7 @@
 use insta::assert_snapshot;
 use proptest::prelude::*;
 use sockscope_analysis::{
-    ConnectionStore, Finding, FindingId, FlowStore, LedgerPart, LossInterval, Passage,
+    ConnectionStore, Finding, FindingId, FlowStore, LedgerPart, LossInterval, Passage, Uncertainty,
 };
 use sockscope_record::{
     Connection, ConnectionId, Conversion, DevicePlace, Direction, Hop, Kind, Point, Process,
@@ -1009,4 +1009,35 @@ fn a_unix_socket_has_one_queue_and_an_arrow_for_each_write() {
         let svg = drawn(figure, &store);
         assert!(texts(&svg).iter().skip(1).any(|text| text.contains(words)), "{svg}");
     }
+}
+
+#[test]
+fn a_time_between_two_hosts_has_a_band_as_wide_as_its_error() {
+    // Each packet is 500 us on the wire.
+    let store = trace(
+        "0 c 1,2,3,4 0+100 | 500 c 5,6,7 0+100 | 600 c 8 0+100 | 1000 c 1,2,3,4 100+100 | \
+         1500 c 5,6,7 100+100 | 1600 c 8 100+100 | 2000 c 1,2,3,4 200+100 | 2500 c 5,6,7,8 200+100",
+    );
+    let with = |figure, uncertainty| {
+        draw(figure, &store, &PlotOptions { uncertainty, ..PlotOptions::default() }).unwrap()
+    };
+    let bands = |svg: &str, ink: &str| {
+        let start = format!("<path class=\"pale-fill {ink}\" d=\"");
+        svg.split(&start).skip(1).map(|path| path.matches('Z').count()).sum::<usize>() > 0
+    };
+    let error = Some(Uncertainty::AtMost(100_000));
+    for (figure, ink) in
+        [(Figure::Layers, "data"), (Figure::TimeSequence, "data"), (Figure::Sequence, "program")]
+    {
+        let svg = with(figure, error);
+        assert!(bands(&svg, ink), "{svg}");
+        assert!(svg.contains("times between the two hosts are ±100 µs"), "{svg}");
+        let (known, unknown) = (with(figure, None), with(figure, Some(Uncertainty::Unknown)));
+        assert!(!bands(&known, ink) && !bands(&unknown, ink), "{unknown}");
+        assert!(unknown.contains("the error of times between the two hosts is not known"));
+        assert!(!known.contains("hosts"), "{known}");
+    }
+    assert!(with(Figure::PacketTrace, error).contains("are ±100 µs, from point 4 to point 7"));
+    // Both ends of each queue are on one host.
+    assert_eq!(with(Figure::QueueLength, error), with(Figure::QueueLength, None));
 }

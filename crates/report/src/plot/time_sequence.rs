@@ -12,6 +12,7 @@ use sockscope_render::svg::{Anchor, Path, Rect};
 use sockscope_render::theme::{self, Ink, Shape, Stroke, Words};
 use sockscope_render::units::{Quantity, grouped};
 
+use super::error_band;
 use super::figure_page;
 use super::ladder::{Act, Arrow, Carries, Ladder};
 use super::scene::Scene;
@@ -239,6 +240,7 @@ fn draw_ladder(
         let y = top + cut.y - 11.0;
         page.svg.rect(theme::CUT, Rect { x: ends.client_x, y, width, height: 22.0 });
     }
+    draw_errors(scene, page, ends, ladder, placed, top);
     draw_ends(scene, page, content, ends, placed, cuts);
     let mut labelled = Vec::new();
     for (index, arrow) in ladder.arrows.iter().enumerate() {
@@ -257,6 +259,35 @@ fn draw_ladder(
     }
     draw_cut_words(page, ends, cuts, top);
     draw_side_words(scene, page, ends, ladder, placed, top);
+}
+
+/// The error of each arrival at the other host, between the events that may have been before and after it.
+fn draw_errors(
+    scene: &Scene<'_>,
+    page: &mut Page,
+    ends: Ends,
+    ladder: &Ladder,
+    placed: &[Placed],
+    top: f64,
+) {
+    error_band::note(scene, page, ": the pale band of an arrow");
+    let Some(error_ns) = error_band::error_ns(scene) else { return };
+    let known: Vec<_> = placed.iter().map(|it| (it.event.at_ns, it.y)).collect();
+    for (index, arrow) in ladder.arrows.iter().enumerate() {
+        let at = |what| placed.iter().find(|it| it.event.what == what).map(|it| top + it.y);
+        let Some((departed_ns, arrived_ns)) = arrow.departed_ns.zip(arrow.arrived_ns) else {
+            continue;
+        };
+        let heights = (at(What::Departure(index)), at(What::Arrival(index)));
+        let (Some(from_y), Some(to_y)) = heights else { continue };
+        let [early, late] = error_band::around(departed_ns, arrived_ns, error_ns)
+            .map(|at_ns| top + error_band::height_between(&known, at_ns));
+        // Events of one instant have heights of their own: the arrow is in its band.
+        let edges = [early.max(from_y).min(to_y), late.max(to_y)];
+        let (from_x, to_x) = (ends.x(arrow.from), ends.x(arrow.from.other()));
+        let ink = if arrow.carries == Carries::Nothing { Ink::Ack } else { Ink::Data };
+        error_band::fan(page, ink, (from_x, from_y), to_x, edges);
+    }
 }
 
 /// The time that each cut leaves out.
