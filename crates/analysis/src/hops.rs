@@ -156,28 +156,31 @@ fn delays(stays: &[Residence]) -> Option<Distribution> {
     Distribution::of(&mut stays.iter().map(Residence::delay_ns).collect::<Vec<_>>())
 }
 
-/// From the first byte in to the last byte out.
-fn length(stays: &[Residence]) -> Option<LengthSummary> {
-    let mut steps: Vec<(u64, i128)> = stays
+/// Bytes in a place over time, by the residences there: from each instant on, until the next one.
+pub fn residence_lengths(stays: &[Residence]) -> impl Iterator<Item = (u64, u64)> + use<> {
+    let mut changes: Vec<(u64, i128)> = stays
         .iter()
         .flat_map(|stay| {
             [(stay.entered_ns, i128::from(stay.len)), (stay.left_ns, -i128::from(stay.len))]
         })
         .collect();
     // At one instant bytes leave first: the rest of a cut packet is counted once.
-    steps.sort_unstable();
+    changes.sort_unstable();
+    changes.into_iter().scan(0, |bytes: &mut i128, (at_ns, change)| {
+        *bytes += change;
+        Some((at_ns, u64::try_from(*bytes).unwrap_or(0)))
+    })
+}
+
+/// From the first byte in to the last byte out.
+fn length(stays: &[Residence]) -> Option<LengthSummary> {
+    let steps: Vec<(u64, u64)> = residence_lengths(stays).collect();
     let (first, last) = (steps.first()?.0, steps.last()?.0);
-    let (mut bytes, mut area, mut max, mut before_ns) = (0i128, 0i128, 0i128, first);
-    for (at_ns, change) in steps {
-        area += bytes * i128::from(at_ns - before_ns);
-        bytes += change;
-        max = max.max(bytes);
-        before_ns = at_ns;
-    }
-    let lasted_ns = (last - first).max(1);
+    let areas =
+        steps.windows(2).map(|pair| u128::from(pair[0].1) * u128::from(pair[1].0 - pair[0].0));
     Some(LengthSummary {
-        mean: area as f64 / lasted_ns as f64,
-        max: u64::try_from(max).unwrap_or(0),
+        mean: areas.sum::<u128>() as f64 / (last - first).max(1) as f64,
+        max: steps.iter().map(|step| step.1).max().unwrap_or(0),
     })
 }
 

@@ -79,7 +79,7 @@ pub use dropped_packets::{DroppedPacket, dropped_packets};
 pub use flow_curves::FlowCurves;
 pub use flow_detail::FlowCurve;
 pub use fresh_costs::{FreshCost, FreshCosts};
-pub use hops::{HopPath, paths as hop_paths};
+pub use hops::{HopPath, paths as hop_paths, residence_lengths};
 pub use interface::device_name;
 pub use ledger::ledger_spans;
 pub use ledger_detail::LedgerDetail;

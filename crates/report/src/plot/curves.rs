@@ -1,6 +1,6 @@
 //! The analysis' curves, cut to the time that a figure shows.
 
-use sockscope_analysis::{QueueStep, Residence};
+use sockscope_analysis::{QueueStep, Residence, residence_lengths};
 use sockscope_record::{Kind, Point, Stage};
 
 use super::scene::Scene;
@@ -23,6 +23,14 @@ pub(super) fn lengths(scene: &Scene<'_>, stage: Stage) -> Vec<Step> {
             value: step.length_bytes.map(|length_bytes| length_bytes as f64),
         })
         .collect()
+}
+
+/// Bytes in a place over the time shown, by the residences there.
+pub(super) fn lengths_of(scene: &Scene<'_>, stays: &[Residence]) -> Vec<Step> {
+    let steps: Vec<Step> = residence_lengths(stays)
+        .map(|(at_ns, bytes)| Step { at_ns, value: Some(bytes as f64) })
+        .collect();
+    clipped(scene, &steps, |step| step.at_ns).to_vec()
 }
 
 /// The send queue's length with the bytes that calls to write have asked for, and that the buffer had no room for; empty

@@ -19,6 +19,7 @@ mod marks;
 mod options;
 mod overlay;
 mod packet_trace;
+mod places;
 mod protocol_delay;
 mod queue_delay;
 mod queue_length;

@@ -12,7 +12,8 @@ use sockscope_render::units::Quantity;
 
 use super::curves;
 use super::options::{Figure, PlotError, PlotOptions};
-use super::queue_length::{QUEUES, stage_words};
+use super::places::QUEUES;
+use super::queue_length::stage_words;
 use super::scene::{Scene, end_of};
 use super::sequence::segments;
 

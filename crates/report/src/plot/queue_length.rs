@@ -1,4 +1,4 @@
-//! Bytes in the four queues over time: the bytes that have entered less those that have left, as a step curve.
+//! Bytes in the four queues and at the hops over time: the bytes that have entered less those that have left, as a step curve.
 
 use sockscope_record::Stage;
 use sockscope_render::page::{Key, Page, Sample};
@@ -8,18 +8,10 @@ use sockscope_render::units::Quantity;
 
 use super::curves::{self, Step};
 use super::figure_page;
+use super::places::places;
 use super::scene::Scene;
 use super::step_line;
 use crate::palette;
-
-/// The queues among the stages, in path order.
-pub(super) const QUEUES: [Stage; 4] =
-    [Stage::SendQueue, Stage::InterfaceQueue, Stage::InputQueue, Stage::ReceiveQueue];
-
-/// The queues of the connection. A Unix socket puts its bytes into the receive queue of its peer.
-pub(super) fn queues(scene: &Scene<'_>) -> &'static [Stage] {
-    if scene.is_unix() { &QUEUES[3..] } else { &QUEUES }
-}
 
 /// The curve of the send queue with the bytes that write() was given and the buffer has no room for.
 const ASKED: (Ink, Stroke) = (Ink::Class("place-send_queue"), Stroke::Dashed);
@@ -34,12 +26,62 @@ pub(super) fn draw(scene: &Scene<'_>) -> String {
         keys.remove(1);
     }
     let mut page = figure_page::open(scene, "Queue lengths", &keys);
-    let queues = queues(scene);
-    let areas = page.stack(&vec![1.0; queues.len()], true);
-    for (index, (stage, area)) in queues.iter().zip(areas).enumerate() {
-        draw_queue(scene, &mut page, *stage, area, index + 1 == queues.len());
+    let places = places(scene, &mut page);
+    let areas = page.stack(&vec![1.0; places.len()], true);
+    for (index, (place, area)) in places.iter().zip(areas).enumerate() {
+        let is_last = index + 1 == places.len();
+        match &place.hop {
+            Some((words, stays)) => {
+                let drawn = Drawn { steps: curves::lengths_of(scene, stays), ..Drawn::hop(words) };
+                draw_steps(scene, &mut page, place.stage, drawn, area, is_last);
+            }
+            None => draw_queue(scene, &mut page, place.stage, area, is_last),
+        }
+    }
+    if places.iter().any(|place| place.hop.is_some()) {
+        let missed = match scene.losses().next() {
+            Some(_) => "; bytes whose pass there was missed do not count",
+            None => "",
+        };
+        page.note(format!("at a hop, bytes count that were seen to leave it{missed}"));
     }
     page.finish()
+}
+
+/// The content of a panel.
+struct Drawn<'a> {
+    /// Of the group in the document.
+    name: &'a str,
+    words: String,
+    steps: Vec<Step>,
+    asked: Vec<Step>,
+    /// Words in the place of a curve.
+    nothing: String,
+}
+
+impl<'a> Drawn<'a> {
+    fn hop(words: &str) -> Self {
+        Self {
+            name: "hop",
+            words: words.to_owned(),
+            steps: Vec::new(),
+            asked: Vec::new(),
+            nothing: "no bytes seen to pass in this time".to_owned(),
+        }
+    }
+
+    fn queue(scene: &Scene<'_>, stage: Stage) -> Self {
+        Self {
+            name: stage.name(),
+            words: stage_words(stage),
+            steps: curves::lengths(scene, stage),
+            asked: match stage {
+                Stage::SendQueue => curves::lengths_with_asked(scene),
+                _ => Vec::new(),
+            },
+            nothing: nothing_seen(scene, stage),
+        }
+    }
 }
 
 /// `send socket queue, points 1 to 2`.
@@ -75,20 +117,28 @@ pub(super) fn draw_queue(
     area: Rect,
     has_x_numbers: bool,
 ) {
-    let steps = curves::lengths(scene, stage);
-    let asked = match stage {
-        Stage::SendQueue => curves::lengths_with_asked(scene),
-        _ => Vec::new(),
-    };
+    let drawn = Drawn::queue(scene, stage);
+    draw_steps(scene, page, stage, drawn, area, has_x_numbers);
+}
+
+fn draw_steps(
+    scene: &Scene<'_>,
+    page: &mut Page,
+    stage: Stage,
+    drawn: Drawn<'_>,
+    area: Rect,
+    has_x_numbers: bool,
+) {
+    let Drawn { name, words, steps, asked, nothing } = drawn;
     let most = |steps: &[Step]| steps.iter().filter_map(|step| step.value).fold(0.0, f64::max);
     let high = most(&steps).max(most(&asked));
     let panel = figure_page::panel_over_time(scene, area, ("length", Quantity::Bytes, high));
-    page.svg.group(stage.name());
-    page.panel_title(area, &stage_words(stage), &summary(&steps, most(&steps)));
+    page.svg.group(name);
+    page.panel_title(area, &words, &summary(&steps, most(&steps)));
     let panel = if steps.is_empty() { panel.without_values() } else { panel };
     figure_page::frame(scene, page, &panel, has_x_numbers);
     if steps.is_empty() {
-        page.empty(area, &nothing_seen(scene, stage));
+        page.empty(area, &nothing);
     } else {
         step_line::draw_unknown(scene, page, &panel, &steps);
         let ink = palette::ink(palette::stage(stage), page);

@@ -1041,3 +1041,34 @@ fn a_time_between_two_hosts_has_a_band_as_wide_as_its_error() {
     // Both ends of each queue are on one host.
     assert_eq!(with(Figure::QueueLength, error), with(Figure::QueueLength, None));
 }
+
+#[test]
+fn lengths_at_hops_are_those_of_the_bytes_between_their_passes() {
+    let mut store = trace("0 c 1,2,3,4 0+300 | 90 c 5,6,7,8 0+300");
+    let mut pass = |at_us: u64, point, index, offset: u64, len| {
+        let device = DevicePlace { namespace: 9, index };
+        let at_ns = at_us * 1_000;
+        let record = Record { at_ns, offset, len, kind: Kind::Hop, ..Record::default() };
+        store.flows[0].events.push(record.with_hop(Hop { point: Some(point), device }));
+    };
+    pass(10, Point::InputEnqueue, 2, 0, 300);
+    pass(15, Point::InterfaceEnqueue, 3, 0, 200);
+    pass(16, Point::InterfaceEnqueue, 3, 200, 100);
+    pass(60, Point::InterfaceDequeue, 3, 0, 100);
+    pass(70, Point::InterfaceDequeue, 3, 100, 200);
+    let names = [(9, "shop".to_owned())].into();
+    let options = PlotOptions { network_namespaces: &names, ..PlotOptions::default() };
+    let svg = draw(Figure::QueueLength, &store, &options).unwrap();
+    let titles = panel_titles(&svg);
+    let place = |words: &str| titles.iter().position(|title| title.starts_with(words)).unwrap();
+    let places = [
+        place("interface queue, points 3 to 4"),
+        place("transit from device 2 to device 3 of network namespace shop"),
+        place("queue of device 3 of network namespace shop"),
+        place("IP input queue, points 5 to 6"),
+    ];
+    assert!(places.is_sorted(), "{titles:?}");
+    let queue = svg.split("<g id=\"hop\">").nth(2).expect("the queue of the hop");
+    assert!(texts(queue).contains(&"most 300 B"), "{queue}");
+    assert!(svg.contains("at a hop, bytes count that were seen to leave it"), "{svg}");
+}
