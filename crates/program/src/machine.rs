@@ -100,6 +100,24 @@ pub fn network_namespaces() -> BTreeMap<u32, String> {
     names_of_namespaces(Path::new("/run/netns"))
 }
 
+/// Names of network namespaces for a recorder that runs on.
+#[derive(Debug, Default)]
+pub struct LiveNamespaces {
+    before: BTreeMap<u32, String>,
+}
+
+impl LiveNamespaces {
+    /// The names as of now and of the last call: the kernel uses the number of a namespace again.
+    pub fn names(&mut self) -> BTreeMap<u32, String> {
+        self.lasting(network_namespaces())
+    }
+
+    fn lasting(&mut self, now: BTreeMap<u32, String>) -> BTreeMap<u32, String> {
+        let before = std::mem::replace(&mut self.before, now.clone());
+        now.into_iter().filter(|(number, name)| before.get(number) == Some(name)).collect()
+    }
+}
+
 fn names_of_namespaces(folder: &Path) -> BTreeMap<u32, String> {
     // A file on another file system is no namespace: one whose mount was removed, or any other.
     let Ok(own) = fs::metadata("/proc/self/ns/net") else { return BTreeMap::new() };
@@ -163,6 +181,20 @@ pub fn has_process(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_lasts_from_one_look_to_the_next() {
+        let names = |list: &[(u32, &str)]| {
+            list.iter()
+                .map(|(number, name)| (*number, (*name).to_owned()))
+                .collect::<BTreeMap<_, _>>()
+        };
+        let mut live = LiveNamespaces::default();
+        assert_eq!(live.lasting(names(&[(7, "shop")])), names(&[]));
+        assert_eq!(live.lasting(names(&[(7, "shop"), (8, "new")])), names(&[(7, "shop")]));
+        // The number has another namespace now.
+        assert_eq!(live.lasting(names(&[(7, "other"), (8, "new")])), names(&[(8, "new")]));
+    }
 
     #[test]
     fn a_file_that_is_no_namespace_has_no_number() {

@@ -77,6 +77,7 @@ struct Live<'a> {
     recording: Recording,
     board: Board,
     facts: TraceFacts,
+    namespaces: machine::LiveNamespaces,
     started: Instant,
     refreshed: Instant,
     style: Style,
@@ -103,6 +104,7 @@ impl<'a> Live<'a> {
             recording,
             board: Board::new(usize::try_from(slices).unwrap_or(usize::MAX)),
             facts,
+            namespaces: machine::LiveNamespaces::default(),
             started: now,
             refreshed: now,
             style: Style { charset, color },
@@ -128,6 +130,7 @@ impl<'a> Live<'a> {
         let lag_ns = u64::try_from(RECORDS_TAKE.as_nanos()).unwrap_or(u64::MAX);
         let now_ns = machine::clock().monotonic_ns;
         let until_ns = now_ns.saturating_sub(lag_ns);
+        self.facts.network_namespaces = self.namespaces.names();
         self.board.refresh(self.facts.clone(), until_ns, now_ns);
         Some(until_ns)
     }

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use sockscope_analysis::Analysis;
 use sockscope_program::failure::Failure;
+use sockscope_record::Side;
 use sockscope_trace::ClockSnapshot;
 
 /// The file that takes the lines. Where it was renamed or removed, as by a rotation of logs, a new one is begun.
@@ -26,6 +27,10 @@ struct Line<'a> {
     connection: u32,
     client: String,
     server: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    client_network_namespace_name: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    server_network_namespace_name: Option<&'a str>,
     processes: Vec<&'a str>,
     side: &'static str,
     count: u64,
@@ -59,8 +64,10 @@ impl Lines {
                     at_ns: i128::from(until_ns) + clock.offset_ns(),
                     finding: finding.id.name(),
                     connection: one.connection.id.0,
-                    client: one.connection.end(sockscope_record::Side::Client).to_string(),
-                    server: one.connection.end(sockscope_record::Side::Server).to_string(),
+                    client: one.connection.end(Side::Client).to_string(),
+                    server: one.connection.end(Side::Server).to_string(),
+                    client_network_namespace_name: one.namespace_name(Side::Client),
+                    server_network_namespace_name: one.namespace_name(Side::Server),
                     processes: one.connection.processes.iter().map(|it| it.comm.as_str()).collect(),
                     side: finding.side.name(),
                     count: finding.count,

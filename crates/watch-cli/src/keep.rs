@@ -37,6 +37,9 @@ pub fn keep(
         ..first.meta().clone()
     };
     meta.clock.dedup();
+    meta.network_namespaces.retain(|number, name| {
+        bundles.iter().all(|it| it.meta().network_namespaces.get(number) == Some(name))
+    });
     meta.loss = bundles.iter().fold(meta.loss, |mut sum, bundle| {
         if !std::ptr::eq(bundle, first) {
             sum.add_all(&bundle.meta().loss);

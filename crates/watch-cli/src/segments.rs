@@ -126,7 +126,11 @@ impl Segments {
 
     fn begin(&mut self, now_ns: u64) -> Result<(), Error> {
         let number = self.next;
-        let meta = Meta { clock: vec![machine::clock()], ..self.meta.clone() };
+        let meta = Meta {
+            clock: vec![machine::clock()],
+            network_namespaces: machine::network_namespaces(),
+            ..self.meta.clone()
+        };
         let mut writer = BundleWriter::create(self.path(number), meta.clone())?;
         // Without room for a thread this one waits for the disk.
         let _ = writer.write_by_thread();
@@ -150,6 +154,9 @@ impl Segments {
                 && !open.described.contains(&it.id)
         });
         let closed: Vec<Connection> = undescribed.cloned().collect();
+        // The kernel uses the number of a namespace again.
+        let names = machine::network_namespaces();
+        open.meta.network_namespaces.retain(|number, name| names.get(number) == Some(name));
         let meta = Meta {
             clock: [&open.meta.clock[..], &[machine::clock()]].concat(),
             loss: open.loss,

@@ -101,6 +101,7 @@ struct Watch<'a> {
     spool: Option<Spool>,
     window: Window,
     facts: TraceFacts,
+    namespaces: machine::LiveNamespaces,
     refreshed_ns: Option<u64>,
     records: u64,
     /// Those of an open wait that earlier refreshes counted.
@@ -235,6 +236,7 @@ impl<'a> Watch<'a> {
             spool,
             window: Window::of_active(),
             facts,
+            namespaces: machine::LiveNamespaces::default(),
             refreshed_ns: None,
             records: 0,
             costs: FreshCosts::default(),
@@ -373,6 +375,7 @@ impl<'a> Watch<'a> {
             self.window.forget_before(refreshed_ns);
         }
         self.refreshed_ns = Some(until_ns);
+        self.facts.network_namespaces = self.namespaces.names();
         self.window.refresh(self.facts.clone(), Some(until_ns));
         let Some(analysis) = self.window.analysis() else { return };
         let costs = self.costs.take(analysis);

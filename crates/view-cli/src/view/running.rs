@@ -26,6 +26,7 @@ const RECORDS_MAX: usize = 1_000_000;
 pub struct Running {
     recording: Recording,
     facts: TraceFacts,
+    namespaces: machine::LiveNamespaces,
     interval: Duration,
     span: Duration,
 }
@@ -59,7 +60,13 @@ impl Running {
         };
         let recording = Recording::start(pick, Options::default())?;
         let trace = Trace::running("now".to_owned(), origin, facts.clone(), clock.monotonic_ns);
-        let running = Self { recording, facts, interval: arguments.interval, span: arguments.span };
+        let running = Self {
+            recording,
+            facts,
+            namespaces: machine::LiveNamespaces::default(),
+            interval: arguments.interval,
+            span: arguments.span,
+        };
         Ok((trace, running))
     }
 
@@ -78,6 +85,7 @@ impl Running {
             let until_ns = monotonic_ns().saturating_sub(lag_ns);
             let since_ns = until_ns.saturating_sub(nanoseconds(span));
             let missed = self.recording.missed().total();
+            self.facts.network_namespaces = self.namespaces.names();
             let facts = self.facts.clone();
             server.refresh(|trace| {
                 for message in messages.drain(..) {

@@ -120,8 +120,8 @@ pub fn connection(trace: &Trace, id: u32) -> Result<Answer, Refused> {
     Ok(Answer::json(&ConnectionView {
         id: id.0,
         protocol: Protocol::name(connection.protocol),
-        client: EndView::new(connection, Side::Client),
-        server: EndView::new(connection, Side::Server),
+        client: EndView::new(one, Side::Client),
+        server: EndView::new(one, Side::Server),
         from: since(start_ns, first_ns),
         to: since(start_ns, until_ns),
         preexisting: connection.preexisting,
@@ -235,7 +235,7 @@ mod tests {
 
     use serde_json::json;
     use sockscope_analysis::{Analyzer, HostClocks, TraceFacts};
-    use sockscope_record::{Connection, DevicePlace, Direction, Hop, Kind, Record};
+    use sockscope_record::{Connection, DevicePlace, Direction, Hop, InterfacePart, Kind, Record};
     use sockscope_report::Origin;
 
     use super::*;
@@ -265,6 +265,15 @@ mod tests {
             record.with_hop(Hop { point: Some(point), device })
         };
         let mut records = passed(1, 0, 100, START_NS, START_NS + 99).to_vec();
+        let name = |text: &[u8]| std::array::from_fn(|at| text.get(at).copied().unwrap_or(0));
+        let parts = [
+            InterfacePart::Device(name(b"eth0")),
+            InterfacePart::Discipline(name(b"fq")),
+            InterfacePart::Place { index: 2, namespace: 9 },
+        ];
+        let flow = ConnectionId(1).flow(Direction::FromClient);
+        let own = Record { at_ns: START_NS, flow, ..Record::default() };
+        records.extend(parts.map(|part| own.with_interface(part)));
         records.push(pass(10, Point::InterfaceEnqueue));
         records.push(pass(40, Point::InterfaceDequeue));
         records.sort_by_key(|record| record.at_ns);
@@ -278,7 +287,10 @@ mod tests {
         let (analysis, stores) = analyzer.finish_keeping(facts, NonZeroUsize::MIN);
         let trace = Trace::whole("path".to_owned(), Origin::default(), analysis, stores);
         let Ok(answer) = connection(&trace, 1) else { panic!("it is in the trace") };
-        let hops = testing::json(&answer)["flows"][0]["hops"].clone();
+        let shown = testing::json(&answer);
+        assert_eq!(shown["client"]["network_namespace_name"], "shop");
+        assert_eq!(shown["server"].get("network_namespace_name"), None);
+        let hops = shown["flows"][0]["hops"].clone();
         assert_eq!(hops.as_array().map(Vec::len), Some(1));
         let hop = &hops[0];
         assert_eq!(

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use sockscope_analysis::{Analysis, ConnectionAnalysis, Ledger, LedgerPart};
-use sockscope_record::{Connection, Protocol, Side};
+use sockscope_record::{Protocol, Side};
 use sockscope_report::{Options, Report, cost_ns, write_verdict};
 
 use super::asked::since;
@@ -51,6 +51,9 @@ struct ConnectionView<'a> {
 #[derive(Serialize)]
 pub(super) struct EndView<'a> {
     address: String,
+    /// Of `ip netns`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    network_namespace_name: Option<&'a str>,
     processes: Vec<ProcessView<'a>>,
 }
 
@@ -184,7 +187,8 @@ pub(super) fn places(ledger: &Ledger) -> Places {
 }
 
 impl<'a> EndView<'a> {
-    pub(super) fn new(connection: &'a Connection, side: Side) -> Self {
+    pub(super) fn new(one: &'a ConnectionAnalysis, side: Side) -> Self {
+        let connection = &one.connection;
         let address = match side {
             Side::Client => connection.end(Side::Client),
             Side::Server => connection.end(Side::Server),
@@ -196,7 +200,8 @@ impl<'a> EndView<'a> {
                 processes.push(ProcessView { pid: process.pid, name: &process.comm, group });
             }
         }
-        Self { address: address.to_string(), processes }
+        let network_namespace_name = one.namespace_name(side);
+        Self { address: address.to_string(), network_namespace_name, processes }
     }
 }
 
@@ -210,8 +215,8 @@ impl<'a> ConnectionView<'a> {
         Self {
             id: connection.id.0,
             protocol: Protocol::name(connection.protocol),
-            client: EndView::new(connection, Side::Client),
-            server: EndView::new(connection, Side::Server),
+            client: EndView::new(one, Side::Client),
+            server: EndView::new(one, Side::Server),
             cost_ns,
             opened: since(start_ns, connection.opened_ns),
             closed: connection.closed_ns.map(|at_ns| since(start_ns, at_ns)),

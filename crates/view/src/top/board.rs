@@ -177,6 +177,8 @@ impl History {
         let send_queue_bytes = resident(one, direction, Stage::SendQueue);
         Row {
             connection: one.connection.clone(),
+            namespaces: [Side::Client, Side::Server]
+                .map(|side| one.namespace_name(side).map(str::to_owned)),
             direction,
             ledger: if is_server { server_ledger } else { client_ledger },
             waited_ns: client.max(server),

@@ -28,6 +28,10 @@ struct One<'a> {
     protocol: &'static str,
     client: String,
     server: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    client_network_namespace_name: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    server_network_namespace_name: Option<&'a str>,
     processes: Vec<Process<'a>>,
     /// Side that sends the flow of the figures.
     sender: &'static str,
@@ -85,6 +89,8 @@ impl<'a> One<'a> {
             protocol: connection.protocol.name(),
             client: connection.end(sockscope_record::Side::Client).to_string(),
             server: connection.end(sockscope_record::Side::Server).to_string(),
+            client_network_namespace_name: row.namespaces[0].as_deref(),
+            server_network_namespace_name: row.namespaces[1].as_deref(),
             processes: connection.processes.iter().map(Process::of).collect(),
             sender: row.direction.sender().name(),
             waited_ns: row.waited_ns,

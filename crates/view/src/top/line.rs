@@ -118,6 +118,14 @@ impl Columns {
             true => format!("{text}, server {server}"),
             false => text,
         };
+        let [client, server] = &row.namespaces;
+        let text = match (client, server) {
+            (Some(client), Some(server)) if client != server => {
+                format!("{text}, namespaces {client} and {server}")
+            }
+            (Some(name), _) | (None, Some(name)) => format!("{text}, namespace {name}"),
+            (None, None) => text,
+        };
         let text = match row.closed_ns {
             Some(_) => format!("{text}, closed"),
             None => text,
@@ -180,6 +188,20 @@ mod tests {
             assert!(line <= width && line + 8 >= width, "{line} of {width}");
             assert!(columns.head().len() <= width);
         }
+    }
+
+    #[test]
+    fn the_ends_have_the_names_of_their_network_namespaces() {
+        let style = Style { charset: Charset::Ascii, color: false };
+        let ends = |namespaces: [Option<&str>; 2]| {
+            let namespaces = namespaces.map(|name| name.map(str::to_owned));
+            Columns::of(250).ends(&Row { namespaces, ..row(1) }, style)
+        };
+        let plain = ends([None, None]);
+        assert!(!plain.contains("namespace"), "{plain}");
+        assert_eq!(ends([None, Some("shop")]), format!("{plain}, namespace shop"));
+        assert_eq!(ends([Some("shop"); 2]), format!("{plain}, namespace shop"));
+        assert_eq!(ends([Some("a"), Some("shop")]), format!("{plain}, namespaces a and shop"));
     }
 
     #[test]

@@ -10,6 +10,8 @@ use sockscope_record::{Connection, Direction, Hold, Point, Process, Side, Stage}
 pub struct Row {
     /// Addresses, processes, protocol.
     pub connection: Connection,
+    /// Names of the network namespaces of the client and of the server, where they have one.
+    pub namespaces: [Option<String>; 2],
     /// The flow of the figures: the one that waited longer.
     pub direction: Direction,
     /// Places of the oldest unread byte over the last seconds.

@@ -32,6 +32,7 @@ pub(super) fn row(id: u32) -> Row {
             mark: None,
             elsewhere: None,
         },
+        namespaces: [None, None],
         direction: Direction::FromClient,
         ledger,
         waited_ns: 440 * MS,

@@ -3,7 +3,7 @@
 import { el, chip, inPlace, ledgerBar } from "./elements.js";
 import { address, json } from "./server.js";
 import { TimeFigures } from "./time.js";
-import { atWords, byteWords, count, counted, endWords, errorWords, nsWords, shareWords, timeWords } from "./words.js";
+import { addressWords, atWords, byteWords, count, counted, endWords, errorWords, nsWords, shareWords, timeWords } from "./words.js";
 
 const S = 1e9;
 const BYTE_WAIT_MS = 40;
@@ -99,7 +99,7 @@ class Page {
     const { one } = this;
     const lasted = nsWords(one.to - one.from);
     const parts = [
-      `connection ${one.id}`, one.protocol, `${one.client.address} → ${one.server.address}`, lasted,
+      `connection ${one.id}`, one.protocol, `${addressWords(one.client)} → ${addressWords(one.server)}`, lasted,
       counted(one.records, "record"), one.preexisting && "open before the recording",
       one.layers,
     ];

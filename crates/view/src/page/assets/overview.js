@@ -2,7 +2,7 @@
 
 import { el, ledgerBar, chip } from "./elements.js";
 import { json } from "./server.js";
-import { nsWords, byteWords, count, counted, endWords } from "./words.js";
+import { addressWords, nsWords, byteWords, count, counted, endWords } from "./words.js";
 
 const FILTER_WAIT_MS = 200;
 
@@ -136,7 +136,7 @@ function row(one, context) {
     el(
       "td", { class: "ends" },
       el("a", { class: "main", href, "data-id": String(one.id) }, words),
-      el("div", { class: "address" }, `${one.id}  ${one.protocol} ${one.client.address} → ${one.server.address}`),
+      el("div", { class: "address" }, `${one.id}  ${one.protocol} ${addressWords(one.client)} → ${addressWords(one.server)}`),
     ),
     el("td", { class: "wide" }, el("div", { class: "bars" }, one.flows.map((flow) => ledgerBar(flow.ledger, context.places.places)))),
     el("td", { class: "number" }, one.flows.map((flow) => el("div", {}, byteWords(flow.bytes)))),

@@ -33,9 +33,14 @@ export function atWords(ns) {
   return `+${seconds.replace(/000$/, "")} s`;
 }
 
+/** The address, with the name of its network namespace. */
+export function addressWords({ address, network_namespace_name: name }) {
+  return name ? `${address} (network namespace ${name})` : address;
+}
+
 /** `python3 (17687)` with its unit, container and pod, or the address where no process was seen. */
 export function endWords(end) {
   const [first, ...rest] = end.processes;
-  if (!first) return end.address;
+  if (!first) return addressWords(end);
   return `${first.name} (${first.pid}${first.group ? `, ${first.group}` : ""})${rest.length ? ` and ${rest.length} more` : ""}`;
 }
