@@ -267,6 +267,13 @@ impl Connection {
         Self { names, ..Self::new(id, protocol, keys, opened_ns) }
     }
 
+    /// Number of the host of one end, in a trace of several hosts; `None` where no process shows it, or two differ.
+    pub fn host(&self, side: Side) -> Option<u32> {
+        let mut hosts = self.processes.iter().filter(|it| it.side == side && it.host > 0);
+        let first = hosts.next()?.host;
+        hosts.all(|it| it.host == first).then_some(first)
+    }
+
     /// The ends as the other host has them, if these are other addresses.
     pub fn translated(&self) -> Option<[SocketAddr; 2]> {
         self.elsewhere.filter(|ends| *ends != [self.client, self.server])

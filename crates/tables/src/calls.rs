@@ -72,6 +72,7 @@ columns! {
     flow: Whole "" "Flow whose data it moves" = flow.0.into();
     call: Word "" "`write` or `read`" = if call.is_write { "write" } else { "read" };
     side: Word "" "The end that calls: `client` or `server`" = caller.name();
+    host: MaybeWhole "" "Number of its host, as in the table `flows`" = trace.host_of(flow.connection(), caller);
     thread: Whole "" "Thread that calls (kernel task id)" = call.thread.into();
     start_ns: MaybeWhole "ns" "Begin, on the clock of the trace; null of reads, whose begin is not recorded" = call.start_ns;
     start: Time "ns" "The same time since 1970 (UTC)" = call.start_ns.and_then(|at_ns| trace.clock.at(at_ns));

@@ -34,6 +34,8 @@ columns! {
     client_program: MaybeText "" "Its name, at most 15 bytes" = process(one, Side::Client).map(|it| it.comm.clone());
     server_pid: MaybeWhole "" "First process seen at the server's end" = process(one, Side::Server).map(|it| it.pid.into());
     server_program: MaybeText "" "Its name, at most 15 bytes" = process(one, Side::Server).map(|it| it.comm.clone());
+    client_host: MaybeWhole "" "Number of the client's host in a merged trace, from 1 on; null in a trace of one host, and where no process shows it" = connection.host(Side::Client).map(u64::from);
+    server_host: MaybeWhole "" "The same of the server" = connection.host(Side::Server).map(u64::from);
     opened_ns: Whole "ns" "First event of the connection, on the clock of the trace" = connection.opened_ns;
     opened: Time "ns" "The same time since 1970 (UTC)" = trace.clock.at(connection.opened_ns);
     closed_ns: MaybeWhole "ns" "The last end on this host closed; null while open" = connection.closed_ns;
@@ -111,6 +113,8 @@ columns! {
     connection: Whole "" "Number of the connection" = one.connection.id.0.into();
     flow: Whole "" "Number of the flow" = flow.id.0.into();
     stage: Word "" "The stage: `send_queue` to `receive_queue`, or `total`" = stage.stage.name();
+    enter_host: MaybeWhole "" "Number of the host where bytes enter it, as in the table `flows`" = trace.host(flow.id, stage.stage.enter());
+    leave_host: MaybeWhole "" "Number of the host where they leave it" = trace.host(flow.id, stage.stage.leave());
     runs: MaybeWhole "" "Runs of bytes that entered and left it; null without one" = delay.map(|it| it.count);
     delay_ns_mean: MaybeReal "ns" "Mean delay of a run" = delay.map(|it| it.mean);
     delay_ns_min: MaybeWhole "ns" "Smallest delay" = delay.map(|it| it.min);

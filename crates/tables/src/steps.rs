@@ -39,6 +39,7 @@ columns! {
     CurveColumns "curve", |trace, step: Step<Point>| {}
     flow: Whole "" "Number of the flow" = step.flow.0.into();
     point: Word "" "The point that bytes passed" = step.of.name();
+    host: MaybeWhole "" "Number of the host of this point, as in the table `flows`" = trace.host(step.flow, step.of);
     at_ns: Whole "ns" "From this time on, on the clock of the trace" = step.at_ns;
     at: Time "ns" "The same time since 1970 (UTC)" = trace.clock.at(step.at_ns);
     position: MaybeWhole "bytes" "Bytes that have passed; null where that is unknown. Of datagrams the highest position" = step.value;

@@ -1,7 +1,7 @@
 //! An analysed trace, which the tables have in common.
 
 use sockscope_analysis::{Analysis, ConnectionAnalysis, ConnectionStore, FlowCurves, Stores};
-use sockscope_record::{ConnectionId, Direction, FlowId};
+use sockscope_record::{ConnectionId, Direction, FlowId, Point, Side};
 
 use crate::{Error, WallClock};
 
@@ -39,6 +39,18 @@ impl Trace {
         let known = self.analysis.connection(id.connection()).and(self.store(id.connection()));
         let store = known.ok_or_else(|| self.no_flow(id))?;
         Ok(Flow { id, store })
+    }
+
+    /// Number of the host of one end; `None` in a trace of one host, and where no process shows it.
+    pub fn host_of(&self, id: ConnectionId, side: Side) -> Option<u64> {
+        self.analysis.connection(id)?.connection.host(side).map(u64::from)
+    }
+
+    /// The same of a point of a flow: the first four are of the sender's host.
+    pub fn host(&self, flow: FlowId, point: Point) -> Option<u64> {
+        let sender = flow.direction().sender();
+        let side = if point <= Point::InterfaceDequeue { sender } else { sender.other() };
+        self.host_of(flow.connection(), side)
     }
 
     fn no_flow(&self, flow: FlowId) -> Error {

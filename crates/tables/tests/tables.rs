@@ -302,3 +302,42 @@ fn the_names_of_unix_sockets_are_those_of_the_trace() {
     let tables = Tables::new(analysis, stores, clock());
     assert_eq!(read_connections(&whole(tables.flows())).expect("flows"), [connection]);
 }
+
+/// The trace with the numbers of its hosts, as a merged one has them.
+fn of_hosts(client: u32, server: u32) -> Tables {
+    let (mut analysis, stores) = analysed();
+    for process in &mut analysis.connections[0].connection.processes {
+        process.host = if process.side == Side::Client { client } else { server };
+    }
+    Tables::new(analysis, stores, clock())
+}
+
+#[test]
+fn rows_of_a_merged_trace_have_the_numbers_of_their_hosts() {
+    let tables = of_hosts(1, 3);
+    let flows = whole(tables.flows());
+    assert_eq!(wholes(&flows, "client_host"), [1; 2]);
+    assert_eq!(wholes(&flows, "server_host"), [3; 2]);
+    let stages = whole(tables.stages());
+    let names = words(&stages, "stage");
+    let wire = names.iter().position(|it| it == "wire").expect("a stage");
+    let total = names.iter().position(|it| it == "total").expect("a stage");
+    let (enter, leave) = (wholes(&stages, "enter_host"), wholes(&stages, "leave_host"));
+    assert_eq!([(enter[0], leave[0]), (enter[wire], leave[wire])], [(1, 1), (1, 3)]);
+    assert_eq!((enter[total], leave[total]), (1, 3));
+    let curve = whole(tables.curve(SERVER, Point::ReceiveDequeue).expect("a flow"));
+    assert_eq!(wholes(&curve, "host"), [1; 3]);
+    let curve = whole(tables.curve(SERVER, Point::InterfaceDequeue).expect("a flow"));
+    assert_eq!(wholes(&curve, "host"), [3; 3]);
+    let calls = whole(tables.calls());
+    let sides = words(&calls, "side");
+    let hosts = wholes(&calls, "host");
+    assert!(!hosts.is_empty());
+    for (side, host) in sides.iter().zip(hosts) {
+        assert_eq!(host, if side == "client" { 1 } else { 3 });
+    }
+    // The number of a host that no process shows is not known.
+    let flows = whole(of_hosts(0, 2).flows());
+    assert_eq!(options(&flows, "client_host"), [None; 2]);
+    assert_eq!(options(&whole(of_hosts(0, 0).stages()), "enter_host")[0], None);
+}
