@@ -21,9 +21,9 @@ package and the crate `sockscope-tables` have them as Arrow. A test keeps this p
 - All integers are signed, because not all readers have unsigned ones. Numbers of 64 bits that do not fit are at the
   largest value; only damaged traces have any.
 - Unknown is null. It is never 0.
-- Hosts of a merged trace have numbers from 1 on, in the order of the bundles that were merged. `flows` has those of both
-  ends, as far as processes show them. A record of points 1 to 4 is of the sender's host, one of points 5 to 8 of the
-  receiver's.
+- Hosts of a merged trace have numbers from 1 on, in the order of the bundles that were merged. `flows` has those of
+  both ends, as far as processes show them. A record of points 1 to 4 is of the sender's host, one of points 5 to 8 of
+  the receiver's.
 - A column of the type word has few different texts. In Arrow and Parquet it is a dictionary.
 - The metadata of each field has its unit and its meaning. That of the schema has the name and version of the table, as
   `schema`: `sockscope.records/1`. The version increases when a column changes its meaning or is removed.

@@ -11,7 +11,7 @@ use sockscope_render::units::Quantity;
 use super::curves::Step;
 use super::scene::Scene;
 
-/// Nanoseconds of the error on either side; `None` where there is none to draw.
+/// Nanoseconds of the error on either side; `None` without one to draw.
 pub(super) fn error_ns(scene: &Scene<'_>) -> Option<u64> {
     scene.options.uncertainty?.at_most_ns().filter(|ns| *ns > 0)
 }
