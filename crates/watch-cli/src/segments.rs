@@ -252,6 +252,18 @@ impl Segments {
         self.sealed.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
+    /// Seals the open segment at the end. Segments that are handed over end with one of the last moment, also where it has
+    /// no record: its mark says that none is missing.
+    pub fn seal_last(&mut self, now_ns: u64) {
+        if self.sealed.is_some()
+            && self.open.is_none()
+            && let Err(error) = self.begin(now_ns)
+        {
+            self.give_up(&error, now_ns);
+        }
+        self.seal(now_ns);
+    }
+
     /// A segment that was handed over is needed no more.
     pub fn release_one(&mut self, number: u64) {
         self.ring.release_one(number);
@@ -349,5 +361,25 @@ mod tests {
         let (not_written, removed_early) = segments.given_up();
         assert_eq!(not_written, 0);
         assert!(removed_early > 0, "the bound was not reached");
+    }
+
+    #[test]
+    fn the_last_segment_is_handed_over_also_without_a_record() {
+        let temporary = tempfile::tempdir().unwrap();
+        let keep = Duration::from_secs(5);
+        let folder = temporary.path().to_owned();
+        let mut segments = Segments::new(folder, Meta::default(), keep, 1 << 30);
+        segments.hand_over();
+        let flow = ConnectionId(1).flow(Direction::FromClient);
+        segments.push(&[Record { flow, kind: Kind::SendEnqueue, ..Record::default() }], SECOND);
+        segments.look(10 * SECOND);
+        assert_eq!(segments.take_sealed().len(), 1);
+        // Nothing was recorded since.
+        segments.seal_last(20 * SECOND);
+        let last = segments.take_sealed();
+        assert_eq!(
+            last.iter().map(|it| (it.number, it.times_ns.1)).collect::<Vec<_>>(),
+            [(1, 20 * SECOND)]
+        );
     }
 }

@@ -525,7 +525,7 @@ impl<'a> Watch<'a> {
             self.finish_made();
         }
         self.spool();
-        self.segments.seal(now_ns);
+        self.segments.seal_last(now_ns);
         self.end_spool();
         let folder = self.segments.folder();
         fs::remove_dir_all(folder)
