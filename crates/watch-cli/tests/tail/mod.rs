@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 
 use crate::common::{Program, Watch, may_record, watch};
 
-/// Turns of three runs each: without `watch`, with it, without it.
-const TURNS: usize = 12;
+/// Runs with `watch`, each between two without it. `SOCKSCOPE_TURNS` has another number.
+const TURNS: usize = 60;
 const IDLE: usize = 10_000;
 const IDLE_TIME: Duration = Duration::from_secs(10);
 
@@ -51,7 +51,7 @@ fn redis(folder: &Path) -> Server {
         port,
         request: r"PING\r\n",
         every: "250us",
-        requests: "12000",
+        requests: "8000",
         _program: program,
     }
 }
@@ -72,7 +72,7 @@ fn nginx(folder: &Path) -> Server {
     let program = Program::start(Command::new("nginx").arg("-c").arg(&config));
     wait_until_it_listens(port);
     let request = r"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
-    Server { name: "nginx", port, request, every: "500us", requests: "6000", _program: program }
+    Server { name: "nginx", port, request, every: "500us", requests: "4000", _program: program }
 }
 
 /// p50 and p99 of one run, nanoseconds from the planned time.
@@ -96,43 +96,56 @@ fn watched(port: u16, folder: &Path) -> Watch {
     watch
 }
 
-/// The median with the interval of 95 % by order statistics: of twelve, between the third and the tenth.
-fn median(mut values: Vec<f64>) -> String {
+/// The median with its interval of 95 % by order statistics.
+fn median(values: impl Iterator<Item = f64>) -> String {
+    let mut values: Vec<f64> = values.collect();
     values.sort_by(f64::total_cmp);
-    let middle = f64::midpoint(values[TURNS / 2 - 1], values[TURNS / 2]);
-    format!("{middle:.3} ({:.3} to {:.3})", values[2], values[TURNS - 3])
+    let count = values.len();
+    // The ranks of a binomial distribution of one half, nearly a normal one.
+    let below = (count as f64 / 2.0 - 0.98 * (count as f64).sqrt()).max(0.0) as usize;
+    let middle = f64::midpoint(values[(count - 1) / 2], values[count / 2]);
+    format!("{middle:.3} ({:.3} to {:.3})", values[below], values[count - 1 - below])
+}
+
+#[test]
+fn the_interval_of_a_median_is_narrower_with_more_values() {
+    let of = |count: u32| median((1..=count).map(f64::from));
+    assert_eq!(of(4), "2.500 (1.000 to 4.000)");
+    assert_eq!(of(100), "50.500 (41.000 to 60.000)");
+}
+
+/// Each run by the mean of those before and after it: of those with `watch`, and as a control of those without it.
+fn print_ratios(server: &Server, alone: &[[f64; 2]], watched: &[[f64; 2]]) {
+    for (rank, name) in ["p50", "p99"].into_iter().enumerate() {
+        let mean = |one: &[f64; 2], other: &[f64; 2]| f64::midpoint(one[rank], other[rank]);
+        let pairs = alone.windows(2).zip(watched);
+        let with = median(pairs.map(|(pair, run)| run[rank] / mean(&pair[0], &pair[1])));
+        let triples = alone.windows(3);
+        let control = median(triples.map(|runs| runs[1][rank] / mean(&runs[0], &runs[2])));
+        let alone_us = median(alone.iter().map(|run| run[rank] / 1000.0));
+        println!("{} {name}: {alone_us} us alone; watched {with}; control {control}", server.name);
+    }
 }
 
 #[test]
 fn root_a_watched_server_answers_as_soon() {
     let test = "root_a_watched_server_answers_as_soon";
     if std::env::var("SOCKSCOPE_SOAK").is_ok_and(|form| form == "full") && may_record(test) {
+        let turns = std::env::var("SOCKSCOPE_TURNS").ok();
+        let turns = turns.map_or(TURNS, |turns| turns.parse().expect("a number of turns"));
         for server in [redis, nginx] {
             let folder = tempfile::tempdir().unwrap();
             let server = server(folder.path());
             run(&server);
-            let mut ratios = [[Vec::new(), Vec::new()], [Vec::new(), Vec::new()]];
-            let mut alone = [Vec::new(), Vec::new()];
-            for turn in 0..TURNS {
-                let before = run(&server);
+            let mut alone = vec![run(&server)];
+            let mut watched_runs = Vec::new();
+            for turn in 0..turns {
                 let watch = watched(server.port, &folder.path().join(format!("{turn}")));
-                let with = run(&server);
+                watched_runs.push(run(&server));
                 watch.end();
-                let after = run(&server);
-                for rank in 0..2 {
-                    alone[rank].push(before[rank] / 1000.0);
-                    ratios[rank][0].push(with[rank] / f64::midpoint(before[rank], after[rank]));
-                    ratios[rank][1].push(after[rank] / before[rank]);
-                }
+                alone.push(run(&server));
             }
-            for (rank, name) in ["p50", "p99"].into_iter().enumerate() {
-                let [with, control] = ratios[rank].each_ref().map(|values| median(values.clone()));
-                let alone = median(alone[rank].clone());
-                println!(
-                    "{} {name}: {alone} us alone; watched {with}; control {control}",
-                    server.name
-                );
-            }
+            print_ratios(&server, &alone, &watched_runs);
         }
     }
 }
