@@ -34,7 +34,7 @@ use crate::spool::Spool;
 
 /// The recorder hands a record over at most so long after its time: analyses end so long ago.
 const RECORDS_TAKE: Duration = Duration::from_millis(250);
-/// Of the recorder, which runs for months: a look at empty lists takes 0.1 ms.
+/// Between two looks of the recorder at lists that do not fill. A look takes 0.1 ms of CPU time.
 const PAUSE_MAX: Duration = Duration::from_millis(40);
 /// Between two looks at the signals.
 const LOOK_EVERY: Duration = Duration::from_millis(50);

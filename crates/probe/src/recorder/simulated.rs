@@ -45,6 +45,13 @@ struct Recorded {
 /// more of them.
 fn record(
     world: World,
+    look: impl FnMut(&mut World, &Recording<SimulatedSource>) -> bool,
+) -> Recorded {
+    record_with(world, Options::default(), look)
+}
+
+fn record_with(
+    world: World,
     options: Options,
     mut look: impl FnMut(&mut World, &Recording<SimulatedSource>) -> bool,
 ) -> Recorded {
@@ -78,7 +85,7 @@ fn number_of(variable: &str) -> Option<u64> {
 
 /// The first difference from the truth with this seed.
 fn failure(seed: u64) -> Option<String> {
-    record(World::new(seed), Options::default(), |_, _| false).check().err()
+    record(World::new(seed), |_, _| false).check().err()
 }
 
 #[test]

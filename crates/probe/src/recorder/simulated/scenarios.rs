@@ -8,7 +8,7 @@ use super::plan::Plan;
 use super::rng::Rng;
 use super::truth::Fate;
 use super::world::World;
-use super::{Options, Recorded, record};
+use super::{Options, Recorded, record, record_with};
 use crate::layout::constants as raw;
 
 /// Worlds of one plan, where a scenario needs several.
@@ -20,7 +20,7 @@ fn recorded(plan: Plan) -> Recorded {
 }
 
 fn recorded_with(plan: Plan, seed: u64) -> Recorded {
-    let recorded = record(World::planned(plan, Rng::new(seed)), Options::default(), |_, _| false);
+    let recorded = record(World::planned(plan, Rng::new(seed)), |_, _| false);
     recorded.check().unwrap_or_else(|difference| panic!("seed {seed}: {difference}"));
     recorded
 }
@@ -50,17 +50,16 @@ fn pairs_of_datagram_sockets_take_no_memory_for_ever() {
     const FLOWS: usize = 3_000;
     let plan = Plan { flows: FLOWS, hits: 50_000, ..Plan::quiet() };
     let (slots, mut most, mut last_ns) = (plan.slots, 0, 0);
-    let recorded =
-        record(World::planned(plan, Rng::new(1)), Options::default(), |world, recording| {
-            most = most.max(recording.remembered());
-            if !world.is_over() {
-                last_ns = world.probes.now_ns;
-            }
-            // Connections are kept for a second after their end.
-            let goes_on = world.probes.now_ns < last_ns + 2_000_000_000;
-            assert!(goes_on || recording.remembered() <= slots, "{}", recording.remembered());
-            goes_on
-        });
+    let recorded = record(World::planned(plan, Rng::new(1)), |world, recording| {
+        most = most.max(recording.remembered());
+        if !world.is_over() {
+            last_ns = world.probes.now_ns;
+        }
+        // Connections are kept for a second after their end.
+        let goes_on = world.probes.now_ns < last_ns + 2_000_000_000;
+        assert!(goes_on || recording.remembered() <= slots, "{}", recording.remembered());
+        goes_on
+    });
     recorded.check().expect("all of it is true");
     assert!(most > FLOWS / 2, "{most}");
 }
@@ -114,7 +113,7 @@ fn nothing_of_a_connection_that_is_left_out_on_the_way_counts_as_missed() {
 fn every_limit_of_the_probes_counts_what_it_refuses() {
     let mut is_first = true;
     let plan = Plan { streams: 1, streams_in_all: 1, ..Plan::quiet() };
-    let recorded = record(World::planned(plan, Rng::new(1)), Options::default(), |world, _| {
+    let recorded = record(World::planned(plan, Rng::new(1)), |world, _| {
         if std::mem::take(&mut is_first) {
             let counters = &mut world.probes.counters;
             counters.listeners_refused += 1;
@@ -244,18 +243,21 @@ fn the_end_of_a_stream_that_the_kernel_skips_is_in_a_loss() {
 
 #[test]
 fn a_recorder_with_long_pauses_looks_more_often_when_the_lists_fill() {
-    let plan = Plan { list_records: 1 << 16, bulk: Some(1 << 30), hits: 400_000, ..Plan::quiet() };
-    let options = Options { pause_max: Some(Duration::from_millis(40)), ..Options::default() };
-    let mut longest_ns = 0;
-    let mut last_ns = None;
-    let world = World::planned(plan, Rng::new(1));
-    let recorded = record(world, options, |world, _| {
+    const PAUSE_MAX_NS: u64 = 40_000_000;
+    // So much that lists overflow where each pause is as long as that.
+    let streams = Plan { streams: 2, streams_in_all: 2, ..Plan::quiet() };
+    let plan = Plan { list_records: 1 << 13, bulk: Some(16 << 30), hits: u64::MAX, ..streams };
+    let options =
+        Options { pause_max: Some(Duration::from_nanos(PAUSE_MAX_NS)), ..Options::default() };
+    let (mut last_ns, mut over_ns, mut pauses_ns) = (None, None, Vec::new());
+    let recorded = record_with(World::planned(plan, Rng::new(1)), options, |world, _| {
         let now_ns = world.probes.now_ns;
-        let since_ns = last_ns.replace(now_ns).map_or(0, |last_ns| now_ns - last_ns);
-        longest_ns = longest_ns.max(since_ns);
-        // After the traffic the pauses are long again.
-        longest_ns < 40_000_000
+        pauses_ns.extend(last_ns.replace(now_ns).map(|last_ns: u64| now_ns - last_ns));
+        // A second more after the traffic.
+        world.is_over() && now_ns < *over_ns.get_or_insert(now_ns) + 1_000_000_000
     });
     recorded.check().unwrap_or_else(|difference| panic!("{difference}"));
     assert_eq!(recorded.summary.missed.total(), 0);
+    let longest_ns = *pauses_ns.iter().max().expect("pauses");
+    assert!((PAUSE_MAX_NS..2 * PAUSE_MAX_NS).contains(&longest_ns), "{longest_ns}");
 }
