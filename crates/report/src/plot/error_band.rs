@@ -16,13 +16,13 @@ pub(super) fn error_ns(scene: &Scene<'_>) -> Option<u64> {
     scene.options.uncertainty?.at_most_ns().filter(|ns| *ns > 0)
 }
 
-/// The line at the foot: the size of the error, and the look of its band if the figure has one.
-pub(super) fn note(scene: &Scene<'_>, page: &mut Page, band: &str) {
+/// The line at the foot: the size of the error, and `more`, the look of its band where one is drawn.
+pub(super) fn note(scene: &Scene<'_>, page: &mut Page, more: &str) {
     match scene.options.uncertainty {
         None => {}
         Some(Uncertainty::AtMost(ns)) => {
             let error = Quantity::Time.words(ns as f64);
-            page.note(format!("times between the two hosts are ±{error}{band}"));
+            page.note(format!("times between the two hosts are ±{error}{more}"));
         }
         Some(Uncertainty::Unknown) => {
             page.note("the error of times between the two hosts is not known".to_owned());
@@ -59,16 +59,22 @@ pub(super) fn height_between(known: &[(u64, f64)], at_ns: u64) -> f64 {
     }
 }
 
-/// A step curve of the other host: all places that its steps may have.
-pub(super) fn steps(scene: &Scene<'_>, page: &mut Page, panel: &Panel, steps: &[Step], ink: Ink) {
-    let Some(error_ns) = error_ns(scene) else { return };
+/// A step curve of the other host: all places that its steps may have. Whether any is drawn.
+pub(super) fn steps(
+    scene: &Scene<'_>,
+    page: &mut Page,
+    panel: &Panel,
+    steps: &[Step],
+    ink: Ink,
+) -> bool {
+    let Some(error_ns) = error_ns(scene) else { return false };
     // Of more steps than pixels the line itself is wider than the band.
     if steps.len() as f64 > panel.area.width {
-        return;
+        return false;
     }
     let (left, right) = (panel.area.x, panel.area.right());
     let x = |at_ns: f64| panel.x.scale.px(at_ns).clamp(left, right);
-    let mut path = Path::default();
+    let (mut path, mut is_drawn) = (Path::default(), false);
     for pair in steps.windows(2) {
         let (Some(low), Some(high)) = (pair[0].value, pair[1].value) else { continue };
         let at_ns = scene.since_zero(pair[1].at_ns);
@@ -79,8 +85,12 @@ pub(super) fn steps(scene: &Scene<'_>, page: &mut Page, panel: &Panel, steps: &[
         path.across_to(to);
         path.down_to(low);
         path.close();
+        is_drawn = true;
     }
-    page.svg.path(&ink.drawn(Stroke::PaleFill), &path);
+    if is_drawn {
+        page.svg.path(&ink.drawn(Stroke::PaleFill), &path);
+    }
+    is_drawn
 }
 
 #[cfg(test)]

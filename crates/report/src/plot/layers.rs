@@ -278,10 +278,12 @@ fn draw_journeys(scene: &Scene<'_>, page: &mut Page, journeys: &[Journey]) {
     let across = columns.across();
     draw_times(scene, page, &heights, across, top);
     let height = |at_ns| top + heights.y(at_ns);
+    let mut has_band = false;
     for journey in journeys {
-        draw_error(scene, page, journey, &columns, &|at_ns| top + heights.between(at_ns));
+        has_band |=
+            draw_error(scene, page, journey, &columns, &|at_ns| top + heights.between(at_ns));
     }
-    error_band::note(scene, page, ": the pale band behind the wire");
+    error_band::note(scene, page, if has_band { ": the pale band behind the wire" } else { "" });
     for journey in journeys {
         draw_journey(page, journey, &columns, &height);
     }
@@ -340,22 +342,23 @@ fn draw_times(
     }
 }
 
-/// The error of the time on the wire, where the other host's clock begins.
+/// The error of the time on the wire, where the other host's clock begins. Whether it is drawn.
 fn draw_error(
     scene: &Scene<'_>,
     page: &mut Page,
     journey: &Journey,
     columns: &Columns,
     height: &impl Fn(u64) -> f64,
-) {
+) -> bool {
     let wire = [Point::InterfaceDequeue, Point::InputEnqueue].map(|it| POINTS_AT + it.index());
     let [Some(departed_ns), Some(arrived_ns)] = wire.map(|layer| journey.at_ns[layer]) else {
-        return;
+        return false;
     };
-    let Some(error_ns) = error_band::error_ns(scene) else { return };
+    let Some(error_ns) = error_band::error_ns(scene) else { return false };
     let [from, to] = wire.map(|layer| columns.x(layer));
     let edges = error_band::around(departed_ns, arrived_ns, error_ns).map(height);
     error_band::fan(page, Ink::Data, (from, height(departed_ns)), to, edges);
+    true
 }
 
 fn draw_journey(

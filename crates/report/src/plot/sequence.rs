@@ -63,8 +63,9 @@ pub(super) fn draw(scene: &Scene<'_>) -> String {
     }
     draw_line(scene, &mut page, &panel, &lines.window_edge, (Ink::Window, Stroke::Dashed));
     let within = within(&panel, &lines.read);
-    error_band::steps(scene, &mut page, &panel, &within, Ink::Program);
-    error_band::note(scene, &mut page, ": the pale band of the bytes read");
+    let has_band = error_band::steps(scene, &mut page, &panel, &within, Ink::Program);
+    let look = if has_band { ": the pale band of the bytes read" } else { "" };
+    error_band::note(scene, &mut page, look);
     draw_line(scene, &mut page, &panel, &lines.read, (Ink::Program, Stroke::Dotted));
     draw_line(scene, &mut page, &panel, &lines.acknowledged, (Ink::Ack, Stroke::Line));
     draw_segments(scene, &mut page, &panel, sent);

@@ -1,6 +1,8 @@
 //! Figures of small traces, written out as text: their content, their numbers, and that any records
 //! give whole SVG.
 
+use std::ops::Range;
+
 use insta::assert_snapshot;
 use proptest::prelude::*;
 use sockscope_analysis::{
@@ -258,22 +260,23 @@ fn panel_titles(svg: &str) -> Vec<&str> {
     texts.filter_map(|text| text.split_once('>')?.1.split('<').next()).collect()
 }
 
-#[test]
-fn delays_at_hops_stand_in_the_place_of_the_wire() {
-    let mut store = trace("0 c 1,2,3,4 0+100 | 90 c 5,6,7,8 0+100");
-    let mut pass = |at_us: u64, point, index| {
-        let device = DevicePlace { namespace: 9, index };
-        let record =
-            Record { at_ns: at_us * 1_000, len: 100, kind: Kind::Hop, ..Record::default() };
-        store.flows[0].events.push(record.with_hop(Hop { point: Some(point), device }));
-    };
-    pass(10, Point::InputEnqueue, 2);
-    pass(15, Point::InterfaceEnqueue, 3);
-    pass(70, Point::InterfaceDequeue, 3);
+/// Bytes pass a device of a hop.
+fn pass_hop(store: &mut ConnectionStore, at_us: u64, point: Point, index: u32, bytes: Range<u64>) {
+    let device = DevicePlace { namespace: 9, index };
+    let (offset, len) = (bytes.start, (bytes.end - bytes.start) as u32);
+    let record = Record { at_ns: at_us * 1_000, offset, len, kind: Kind::Hop, ..Record::default() };
+    store.flows[0].events.push(record.with_hop(Hop { point: Some(point), device }));
+}
+
+/// The figure of a flow whose hop is in a network namespace with a name.
+fn drawn_in_shop(figure: Figure, store: &ConnectionStore) -> String {
     let names = [(9, "shop".to_owned())].into();
     let options = PlotOptions { network_namespaces: &names, ..PlotOptions::default() };
-    let svg = draw(Figure::QueueDelay, &store, &options).unwrap();
-    let titles = panel_titles(&svg);
+    draw(figure, store, &options).unwrap()
+}
+
+fn check_hops_are_in_the_place_of_the_wire(svg: &str) {
+    let titles = panel_titles(svg);
     let place = |words: &str| titles.iter().position(|title| title.starts_with(words)).unwrap();
     let places = [
         place("interface queue, points 3 to 4"),
@@ -282,20 +285,25 @@ fn delays_at_hops_stand_in_the_place_of_the_wire() {
         place("IP input queue, points 5 to 6"),
     ];
     assert!(places.is_sorted(), "{titles:?}");
+}
+
+#[test]
+fn delays_at_hops_stand_in_the_place_of_the_wire() {
+    let mut store = trace("0 c 1,2,3,4 0+100 | 90 c 5,6,7,8 0+100");
+    pass_hop(&mut store, 10, Point::InputEnqueue, 2, 0..100);
+    pass_hop(&mut store, 15, Point::InterfaceEnqueue, 3, 0..100);
+    pass_hop(&mut store, 70, Point::InterfaceDequeue, 3, 0..100);
+    let svg = drawn_in_shop(Figure::QueueDelay, &store);
+    check_hops_are_in_the_place_of_the_wire(&svg);
     assert!(svg.contains("1 run; median 5.00 µs, longest 5.00 µs"), "{svg}");
     assert!(svg.contains("1 run; median 55.0 µs, longest 55.0 µs"), "{svg}");
     // With many hops those of the longest waits remain.
     for index in 10..20 {
-        let mut pass = |at_us: u64, point| {
-            let device = DevicePlace { namespace: 9, index };
-            let at_ns = at_us * 1_000;
-            let record = Record { at_ns, len: 100, kind: Kind::Hop, ..Record::default() };
-            store.flows[0].events.push(record.with_hop(Hop { point: Some(point), device }));
-        };
-        pass(72, Point::InterfaceEnqueue);
-        pass(72 + u64::from(index) - 9, Point::InterfaceDequeue);
+        pass_hop(&mut store, 72, Point::InterfaceEnqueue, index, 0..100);
+        let end_us = 72 + u64::from(index) - 9;
+        pass_hop(&mut store, end_us, Point::InterfaceDequeue, index, 0..100);
     }
-    let svg = draw(Figure::QueueDelay, &store, &options).unwrap();
+    let svg = drawn_in_shop(Figure::QueueDelay, &store);
     let hops = panel_titles(&svg).iter().filter(|title| title.contains("shop")).count();
     assert_eq!(hops, 4);
     assert!(svg.contains("8 places of hops with shorter waits left out"), "{svg}");
@@ -1021,23 +1029,41 @@ fn a_time_between_two_hosts_has_a_band_as_wide_as_its_error() {
     let with = |figure, uncertainty| {
         draw(figure, &store, &PlotOptions { uncertainty, ..PlotOptions::default() }).unwrap()
     };
-    let bands = |svg: &str, ink: &str| {
-        let start = format!("<path class=\"pale-fill {ink}\" d=\"");
-        svg.split(&start).skip(1).map(|path| path.matches('Z').count()).sum::<usize>() > 0
+    let band = |svg: &str, ink: &str| {
+        let (_, path) = svg.split_once(&format!("<path class=\"pale-fill {ink}\" d=\""))?;
+        path.split_once('"').map(|(path, _)| path.to_owned())
     };
+    // Of the first step: from its left edge, `M x y V y`, to its right one, `H x`.
+    let width = |ns| {
+        let path = band(&with(Figure::Sequence, Some(Uncertainty::AtMost(ns))), "program").unwrap();
+        let number = |text: &str| {
+            let end = text.find(|it: char| !"0123456789.".contains(it)).unwrap_or(text.len());
+            text[..end].parse::<f64>().unwrap()
+        };
+        let [left, right] = ['M', 'H'].map(|it| number(path.split_once(it).unwrap().1.trim()));
+        right - left
+    };
+    assert!((width(50_000) - width(100_000) / 2.0).abs() < 0.2, "{}", width(100_000));
     let error = Some(Uncertainty::AtMost(100_000));
     for (figure, ink) in
         [(Figure::Layers, "data"), (Figure::TimeSequence, "data"), (Figure::Sequence, "program")]
     {
         let svg = with(figure, error);
-        assert!(bands(&svg, ink), "{svg}");
-        assert!(svg.contains("times between the two hosts are ±100 µs"), "{svg}");
+        assert!(band(&svg, ink).is_some(), "{svg}");
+        assert!(svg.contains("times between the two hosts are ±100 µs: the pale band"), "{svg}");
         let (known, unknown) = (with(figure, None), with(figure, Some(Uncertainty::Unknown)));
-        assert!(!bands(&known, ink) && !bands(&unknown, ink), "{unknown}");
+        assert!(band(&known, ink).or(band(&unknown, ink)).is_none(), "{unknown}");
         assert!(unknown.contains("the error of times between the two hosts is not known"));
         assert!(!known.contains("hosts"), "{known}");
     }
     assert!(with(Figure::PacketTrace, error).contains("are ±100 µs, from point 4 to point 7"));
+    // No byte was seen to arrive: the figure has no band, and the foot names none.
+    let sent = trace("0 c 1,2,3,4 0+100 | 1000 c 1,2,3,4 100+100");
+    for figure in [Figure::Layers, Figure::TimeSequence, Figure::Sequence] {
+        let options = PlotOptions { uncertainty: error, ..PlotOptions::default() };
+        let svg = draw(figure, &sent, &options).unwrap();
+        assert!(svg.contains("±100 µs") && !svg.contains("pale band"), "{svg}");
+    }
     // Both ends of each queue are on one host.
     assert_eq!(with(Figure::QueueLength, error), with(Figure::QueueLength, None));
 }
@@ -1045,29 +1071,13 @@ fn a_time_between_two_hosts_has_a_band_as_wide_as_its_error() {
 #[test]
 fn lengths_at_hops_are_those_of_the_bytes_between_their_passes() {
     let mut store = trace("0 c 1,2,3,4 0+300 | 90 c 5,6,7,8 0+300");
-    let mut pass = |at_us: u64, point, index, offset: u64, len| {
-        let device = DevicePlace { namespace: 9, index };
-        let at_ns = at_us * 1_000;
-        let record = Record { at_ns, offset, len, kind: Kind::Hop, ..Record::default() };
-        store.flows[0].events.push(record.with_hop(Hop { point: Some(point), device }));
-    };
-    pass(10, Point::InputEnqueue, 2, 0, 300);
-    pass(15, Point::InterfaceEnqueue, 3, 0, 200);
-    pass(16, Point::InterfaceEnqueue, 3, 200, 100);
-    pass(60, Point::InterfaceDequeue, 3, 0, 100);
-    pass(70, Point::InterfaceDequeue, 3, 100, 200);
-    let names = [(9, "shop".to_owned())].into();
-    let options = PlotOptions { network_namespaces: &names, ..PlotOptions::default() };
-    let svg = draw(Figure::QueueLength, &store, &options).unwrap();
-    let titles = panel_titles(&svg);
-    let place = |words: &str| titles.iter().position(|title| title.starts_with(words)).unwrap();
-    let places = [
-        place("interface queue, points 3 to 4"),
-        place("transit from device 2 to device 3 of network namespace shop"),
-        place("queue of device 3 of network namespace shop"),
-        place("IP input queue, points 5 to 6"),
-    ];
-    assert!(places.is_sorted(), "{titles:?}");
+    pass_hop(&mut store, 10, Point::InputEnqueue, 2, 0..300);
+    pass_hop(&mut store, 15, Point::InterfaceEnqueue, 3, 0..200);
+    pass_hop(&mut store, 16, Point::InterfaceEnqueue, 3, 200..300);
+    pass_hop(&mut store, 60, Point::InterfaceDequeue, 3, 0..100);
+    pass_hop(&mut store, 70, Point::InterfaceDequeue, 3, 100..300);
+    let svg = drawn_in_shop(Figure::QueueLength, &store);
+    check_hops_are_in_the_place_of_the_wire(&svg);
     let queue = svg.split("<g id=\"hop\">").nth(2).expect("the queue of the hop");
     assert!(texts(queue).contains(&"most 300 B"), "{queue}");
     assert!(svg.contains("at a hop, bytes count that were seen to leave it"), "{svg}");

@@ -240,7 +240,8 @@ fn draw_ladder(
         let y = top + cut.y - 11.0;
         page.svg.rect(theme::CUT, Rect { x: ends.client_x, y, width, height: 22.0 });
     }
-    draw_errors(scene, page, ends, ladder, placed, top);
+    let has_band = draw_errors(scene, page, ends, ladder, placed, top);
+    error_band::note(scene, page, if has_band { ": the pale band of an arrow" } else { "" });
     draw_ends(scene, page, content, ends, placed, cuts);
     let mut labelled = Vec::new();
     for (index, arrow) in ladder.arrows.iter().enumerate() {
@@ -261,7 +262,8 @@ fn draw_ladder(
     draw_side_words(scene, page, ends, ladder, placed, top);
 }
 
-/// The error of each arrival at the other host, between the events that may have been before and after it.
+/// The error of each arrival at the other host, between the events that may have been before and after it. Whether any is
+/// drawn.
 fn draw_errors(
     scene: &Scene<'_>,
     page: &mut Page,
@@ -269,9 +271,9 @@ fn draw_errors(
     ladder: &Ladder,
     placed: &[Placed],
     top: f64,
-) {
-    error_band::note(scene, page, ": the pale band of an arrow");
-    let Some(error_ns) = error_band::error_ns(scene) else { return };
+) -> bool {
+    let Some(error_ns) = error_band::error_ns(scene) else { return false };
+    let mut is_drawn = false;
     let known: Vec<_> = placed.iter().map(|it| (it.event.at_ns, it.y)).collect();
     for (index, arrow) in ladder.arrows.iter().enumerate() {
         let at = |what| placed.iter().find(|it| it.event.what == what).map(|it| top + it.y);
@@ -287,7 +289,9 @@ fn draw_errors(
         let (from_x, to_x) = (ends.x(arrow.from), ends.x(arrow.from.other()));
         let ink = if arrow.carries == Carries::Nothing { Ink::Ack } else { Ink::Data };
         error_band::fan(page, ink, (from_x, from_y), to_x, edges);
+        is_drawn = true;
     }
+    is_drawn
 }
 
 /// The time that each cut leaves out.
