@@ -476,9 +476,7 @@ impl Job<'_> {
         match finished {
             Ok(summary) => {
                 recorded::complete(&mut meta, &summary);
-                // The kernel uses the number of a namespace again.
-                let names = machine::network_namespaces();
-                meta.network_namespaces.retain(|number, name| names.get(number) == Some(name));
+                machine::keep_present_names(&mut meta.network_namespaces);
                 meta.notes.extend(without_priority(&priority, &summary.missed));
                 meta.notes.extend(notes);
                 recorded.note(sink.end().err());

@@ -100,6 +100,15 @@ pub fn network_namespaces() -> BTreeMap<u32, String> {
     names_of_namespaces(Path::new("/run/netns"))
 }
 
+/// Keeps the names that the namespaces still have: the kernel uses the number of a namespace again.
+pub fn keep_present_names(names: &mut BTreeMap<u32, String>) {
+    keep_common(names, &network_namespaces());
+}
+
+fn keep_common(names: &mut BTreeMap<u32, String>, now: &BTreeMap<u32, String>) {
+    names.retain(|number, name| now.get(number) == Some(name));
+}
+
 /// Names of network namespaces for a recorder that runs on.
 #[derive(Debug, Default)]
 pub struct LiveNamespaces {
@@ -113,8 +122,9 @@ impl LiveNamespaces {
     }
 
     fn lasting(&mut self, now: BTreeMap<u32, String>) -> BTreeMap<u32, String> {
-        let before = std::mem::replace(&mut self.before, now.clone());
-        now.into_iter().filter(|(number, name)| before.get(number) == Some(name)).collect()
+        let mut lasting = std::mem::replace(&mut self.before, now);
+        keep_common(&mut lasting, &self.before);
+        lasting
     }
 }
 

@@ -154,9 +154,7 @@ impl Segments {
                 && !open.described.contains(&it.id)
         });
         let closed: Vec<Connection> = undescribed.cloned().collect();
-        // The kernel uses the number of a namespace again.
-        let names = machine::network_namespaces();
-        open.meta.network_namespaces.retain(|number, name| names.get(number) == Some(name));
+        machine::keep_present_names(&mut open.meta.network_namespaces);
         let meta = Meta {
             clock: [&open.meta.clock[..], &[machine::clock()]].concat(),
             loss: open.loss,
