@@ -12,7 +12,7 @@ use crate::record_loss_times::Losses;
 use crate::{
     ConnectionAnalysis, ConnectionStore, ConnectionView, Conversation, FlowAnalysis, FlowStore,
     FlowView, LedgerPart, LedgerSpan, Requests, TraceFacts, acks, buffers, exchanges, findings,
-    hops, interface, kernel_socket, layers, ledger, outcome, requests, stages, traffic,
+    hops, interface, kernel_socket, ledger, outcome, requests, socket_layers, stages, traffic,
     transactions,
 };
 
@@ -51,7 +51,7 @@ pub(crate) fn analyze_connection(
 ) -> (ConnectionAnalysis, Vec<Delay>) {
     let TraceFacts { drop_reasons, network_namespaces, .. } = facts;
     let records = store.flows.iter().map(records).sum();
-    let without_calls = layers::without_calls(store);
+    let without_calls = socket_layers::without_calls(store);
     let store = without_calls.as_ref().unwrap_or(store);
     let own_losses = losses.with_left_out(store);
     let losses = own_losses.as_ref().unwrap_or(losses);
@@ -103,7 +103,7 @@ pub(crate) fn analyze_connection(
         openings,
     });
     if has_layer {
-        findings.retain(layers::may_speak);
+        findings.retain(socket_layers::may_speak);
         delays.clear();
     }
     let analysis = ConnectionAnalysis {
@@ -118,7 +118,7 @@ pub(crate) fn analyze_connection(
         reset,
         shut_windows: outcome::shut_windows(store),
         is_inner: !has_layer && kernel_socket::has_kernel_socket(store, losses, end_ns),
-        layers: layers::of(store),
+        layers: socket_layers::of(store),
         buffers,
         findings,
     };

@@ -6,12 +6,12 @@ use crate::curve::Curve;
 use crate::drop_gap::{DropGap, DropGaps, never_back, with_returns};
 use crate::drops;
 use crate::kernel_socket;
-use crate::layers;
 use crate::packets;
 use crate::queue::{Queue, QueueLists, each_residence, residences};
 use crate::ranges::{self, Range};
 use crate::record_loss::explain_holes;
 use crate::record_loss_times::Losses;
+use crate::socket_layers;
 use crate::{ConnectionStore, DropReasons, FlowStore, LossInterval, QueueStep, Residence};
 
 /// First passages of one flow's bytes at all eight points.
@@ -50,10 +50,11 @@ impl FlowCurves {
         reasons: &DropReasons,
     ) -> Self {
         let flow = store.flow(direction);
-        let mut curves = Point::ALL.map(|point| match layers::hides(store, direction, point) {
-            true => Curve::default(),
-            false => Curve::of(flow.at(point)),
-        });
+        let mut curves =
+            Point::ALL.map(|point| match socket_layers::hides(store, direction, point) {
+                true => Curve::default(),
+                false => Curve::of(flow.at(point)),
+            });
         let dropped = dropped(&store.connection, flow);
         let is_uncertain = explain_holes(&mut curves, flow, &dropped, losses, &store.connection);
         let gaps = DropGaps::new(store, direction, &curves, reasons);
@@ -201,7 +202,7 @@ fn observed(store: &ConnectionStore, direction: Direction, curves: &[Curve; 8]) 
             last_seen.is_none_or(|last| last < point.index()) && !is_read_elsewhere;
         let before =
             store.window.is_some_and(|window| window.watched[direction as usize][point.index()]);
-        !layers::hides(store, direction, point)
+        !socket_layers::hides(store, direction, point)
             && (!curves[point.index()].is_empty()
                 || before
                 || nothing_beyond && end_is_here(store, direction, point))

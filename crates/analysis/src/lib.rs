@@ -26,7 +26,6 @@ mod fresh_costs;
 mod hops;
 mod interface;
 mod kernel_socket;
-mod layers;
 mod ledger;
 mod ledger_detail;
 #[cfg(test)]
@@ -55,6 +54,7 @@ mod result;
 mod send_buffer_wait;
 mod send_hold;
 mod send_queue;
+mod socket_layers;
 mod stages;
 mod store;
 #[cfg(test)]

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use sockscope_record::{Kind, Point, Record, Side};
 
-use crate::layers;
 use crate::pattern::{Action, NoPattern, median};
+use crate::socket_layers;
 use crate::{ConnectionStore, FlowStore, Passage};
 
 /// A call with its times; nanoseconds of the trace's clock.
@@ -35,7 +35,7 @@ pub(crate) fn calls(
     connection: u32,
     side: Side,
 ) -> Result<Vec<Call>, NoPattern> {
-    if layers::is_at(store, side) {
+    if socket_layers::is_at(store, side) {
         return Err(NoPattern::UnseenSide(side));
     }
     let (sent, received) = (store.flow(side.sends()), store.flow(side.other().sends()));

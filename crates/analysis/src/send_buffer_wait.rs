@@ -12,8 +12,8 @@ use std::slice::Iter;
 
 use sockscope_record::{Direction, Kind, Point, Record, tcp_flags};
 
-use crate::layers;
 use crate::send_hold::acks_received;
+use crate::socket_layers;
 use crate::{ConnectionStore, FlowStore, Passage};
 
 /// A sleeping writer fills the room of an acknowledgment within this time, once it has its CPU.
@@ -42,7 +42,7 @@ pub(crate) fn send_buffer_waits(
     store: &ConnectionStore,
     direction: Direction,
 ) -> Vec<SendBufferWait> {
-    if layers::is_at(store, direction.sender()) {
+    if socket_layers::is_at(store, direction.sender()) {
         return Vec::new();
     }
     let flow = store.flow(direction);

@@ -4,8 +4,8 @@ use sockscope_record::{Direction, Kind, Point, Protocol, Record, tcp_flags};
 
 use super::kept::Kept;
 use crate::assembly::Tally;
-use crate::layers;
 use crate::record_buffer::is_gone;
+use crate::socket_layers;
 use crate::{ConnectionStore, FlowStore, Passage};
 
 impl Kept {
@@ -74,7 +74,7 @@ fn floor(store: &ConnectionStore, direction: Direction, at_ns: u64, was_read: bo
     let read = before(reads, at_ns).iter().map(Passage::end).max();
     let gone = flow.events.iter().filter(|event| is_gone(event) && event.at_ns < at_ns);
     let gone = gone.map(|event| event.offset.saturating_add(event.len.into())).max();
-    let is_watched = !layers::hides(store, direction, Point::ReceiveDequeue)
+    let is_watched = !socket_layers::hides(store, direction, Point::ReceiveDequeue)
         && (was_read
             || !reads.is_empty()
             || gone.is_some()

@@ -447,7 +447,7 @@ enum event_kind {
 	EVENT_LAYER = 14, /* a logged socket has layers of the kernel above TCP */
 };
 
-/* Layers of the kernel that read and write a TCP socket in the place of a program: see layers.h. */
+/* Layers of the kernel that read and write a TCP socket in the place of a program: see layers_of(). */
 enum socket_layer {
 	LAYER_TLS = 1,
 	LAYER_SOCKMAP = 2,

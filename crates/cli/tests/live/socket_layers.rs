@@ -10,7 +10,7 @@ use crate::turn;
 
 /// The standard error of the workload where it fails.
 fn failure(how: &str) -> Option<String> {
-    let mut command: Command = command(&workload("layers.py", &[how]));
+    let mut command: Command = command(&workload("socket_layers.py", &[how]));
     let output = command.output().expect("python3");
     (!output.status.success()).then(|| String::from_utf8_lossy(&output.stderr).into_owned())
 }
@@ -30,7 +30,14 @@ fn lack_of_ktls() -> Option<&'static str> {
 }
 
 fn recorded(options: &[&str], how: &str) -> Recording {
-    run_once(options, &workload("layers.py", &[how]))
+    run_once(options, &workload("socket_layers.py", &[how]))
+}
+
+/// The connection of a recording with one.
+fn only(recording: &Recording) -> &Value {
+    let connections = recording.report.connections();
+    assert_eq!(connections.len(), 1, "{}", recording.report.summary());
+    &connections[0]
 }
 
 /// Layers by side, as `client: sockmap`.
@@ -79,10 +86,8 @@ fn root_data_that_a_sockmap_hands_over_without_tcp_is_not_taken_for_silence() {
     let Some(_turn) = turn::take_with(lack_of_sockmaps()) else { return };
     for options in [&[][..], &["--calls"]] {
         let recording = recorded(options, "message");
-        let connections = recording.report.connections();
-        assert_eq!(connections.len(), 1, "{}", recording.report.summary());
         // Both, though the client leaves its sockmap before its first segment that says so.
-        assert_eq!(layers(&connections[0]), ["client: sockmap", "server: sockmap"]);
+        assert_eq!(layers(only(&recording)), ["client: sockmap", "server: sockmap"]);
         check_nothing_is_guessed(&recording);
     }
 }
@@ -91,10 +96,9 @@ fn root_data_that_a_sockmap_hands_over_without_tcp_is_not_taken_for_silence() {
 fn root_a_socket_in_a_sockmap_without_a_program_is_known() {
     let Some(_turn) = turn::take_with(lack_of_sockmaps()) else { return };
     let recording = recorded(&[], "member");
-    let connections = recording.report.connections();
-    assert_eq!(connections.len(), 1, "{}", recording.report.summary());
-    assert_eq!(layers(&connections[0]), ["server: sockmap"]);
-    assert_eq!(bytes(&connections[0], "client"), 10_000);
+    let connection = only(&recording);
+    assert_eq!(layers(connection), ["server: sockmap"]);
+    assert_eq!(bytes(connection, "client"), 10_000);
     check_nothing_is_guessed(&recording);
 }
 
@@ -102,10 +106,9 @@ fn root_a_socket_in_a_sockmap_without_a_program_is_known() {
 fn root_ktls_is_known_at_both_ends() {
     let Some(_turn) = turn::take_with(lack_of_ktls()) else { return };
     let recording = recorded(&[], "ktls");
-    let connections = recording.report.connections();
-    assert_eq!(connections.len(), 1, "{}", recording.report.summary());
-    assert_eq!(layers(&connections[0]), ["client: kTLS", "server: kTLS"]);
-    assert_eq!(connections[0]["findings"], json!([]));
+    let connection = only(&recording);
+    assert_eq!(layers(connection), ["client: kTLS", "server: kTLS"]);
+    assert_eq!(connection["findings"], json!([]));
     // Records of TLS are longer than the data in them.
-    assert!(bytes(&connections[0], "client") > 10_000, "{}", connections[0]);
+    assert!(bytes(connection, "client") > 10_000, "{}", connection);
 }
