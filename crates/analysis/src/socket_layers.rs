@@ -1,8 +1,8 @@
 //! Layers of the kernel between a program and its TCP socket: kTLS, and sockmaps with their BPF programs.
 //!
-//! Such a layer takes what the program writes, and gives the program its data, in the place of TCP. So writes and reads
-//! at that end are not those of the program: points 1 and 8 there and the records of calls give no bytes. What TCP alone
-//! shows stays known.
+//! Such a layer takes the bytes that the program writes, and gives it the data that it reads, in the place of TCP. So
+//! writes and reads at that end are not those of the program: points 1 and 8 there and the records of calls give no
+//! bytes. Facts that TCP alone shows stay known.
 
 use sockscope_record::{Direction, Kind, Point, Record, Side, SocketLayer};
 
@@ -18,8 +18,8 @@ impl ConnectionAnalysis {
             .collect();
         (!found.is_empty()).then(|| {
             format!(
-                "a layer of the kernel reads and writes this socket ({}): when programs write and read \
-                 is unknown, and data may pass from socket to socket outside of TCP",
+                "a layer of the kernel reads and writes this socket ({}): the times of its program's writes \
+                 and reads are unknown, and data may pass from socket to socket outside of TCP",
                 found.join(", ")
             )
         })
@@ -50,7 +50,7 @@ pub(crate) fn is_at(store: &ConnectionStore, side: Side) -> bool {
     has(side) || store.connection.is_to_itself() && has(side.other())
 }
 
-/// Whether a layer hides what passes this point of the flow in `direction`.
+/// Whether a layer hides the bytes that pass this point of the flow in `direction`.
 pub(crate) fn hides(store: &ConnectionStore, direction: Direction, point: Point) -> bool {
     match point {
         Point::SendEnqueue => is_at(store, direction.sender()),

@@ -68,7 +68,7 @@ pub(super) fn steps(
     ink: Ink,
 ) -> bool {
     let Some(error_ns) = error_ns(scene) else { return false };
-    // Of more steps than pixels the line itself is wider than the band.
+    // Where there are more steps than pixels the line itself is wider than the band.
     if steps.len() as f64 > panel.area.width {
         return false;
     }
@@ -109,7 +109,7 @@ mod tests {
     fn an_arrival_is_not_before_its_departure() {
         assert_eq!(around(100, 130, 10), [120, 140]);
         assert_eq!(around(100, 130, 50), [100, 180]);
-        // The clocks of hosts may show it so: the stated time is in its band.
+        // Two clocks may show an arrival before its departure: the stated time is in its band.
         assert_eq!(around(100, 90, 50), [90, 140]);
     }
 }

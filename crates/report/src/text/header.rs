@@ -564,8 +564,8 @@ fn layers(report: &Report<'_>) -> Option<String> {
         more => format!("{} connections", count(more as u64)),
     };
     Some(format!(
-        "a layer of the kernel ({}) reads and writes sockets of {which}: when its programs write and read \
-         is unknown",
+        "a layer of the kernel ({}) reads and writes sockets of {which}: the times of its programs' writes and \
+         reads are unknown",
         names.join(", ")
     ))
 }

@@ -670,8 +670,8 @@ fn the_verdict_and_a_note_name_a_layer_of_the_kernel() {
     let words =
         |analysis: &Analysis| text(analysis).split_whitespace().collect::<Vec<_>>().join(" ");
     let said = words(&analysis);
-    let why = "a layer of the kernel (sockmap) reads and writes sockets of connection 1: when its \
-               programs write and read is unknown";
+    let why = "a layer of the kernel (sockmap) reads and writes sockets of connection 1: the times \
+               of its programs' writes and reads are unknown";
     assert!(said.contains(&format!("But {why}.")), "{said}");
     assert!(
         said.contains(
