@@ -170,6 +170,22 @@ fn a_pointer_beyond_everything_is_ignored() {
     );
 }
 
+/// A closed window is opened by one acknowledgment. In 4.2BSD, a sender whose data are under way asks for it by the
+/// timer of retransmission: by urgent data without an octet, or not at all. No such segment is answered, and the
+/// connection ends after ten timeouts. Later systems answer.
+#[test]
+fn in_4_2bsd_a_lost_window_ends_a_connection() {
+    let is_whole = |name: &str, full: usize| {
+        let mut transfer = Transfer::new(name, &[], false);
+        [Act::Write(full), Act::Time, Act::Urge(1)].iter().for_each(|act| transfer.act(act));
+        // The next segment is the answer to the read that empties the buffer.
+        transfer.pair.lost.push(transfer.pair.sent.len());
+        transfer.end()
+    };
+    assert!(!is_whole("4.2bsd", 2048));
+    assert!(is_whole("4.3bsd", 4096));
+}
+
 #[derive(Debug, Clone)]
 enum Act {
     Write(usize),
@@ -298,19 +314,23 @@ impl Transfer {
 
     /// Until everything is read.
     fn finish(&mut self) {
+        assert!(self.end(), "all has been read");
+    }
+
+    /// The sender closes, and the receiver reads. Whether it has everything.
+    fn end(&mut self) -> bool {
         let sender = self.sender;
         self.pair.step(0, |stack, meter| stack.close(sender, meter)).unwrap();
-        let mut left = 0;
         for _ in 0..3_000 {
             while self.read(700) > 0 {}
             self.read_urgent();
-            left = self.pair.hosts[1].stack.sockets[self.receiver].rcv.left() as usize;
+            let left = self.pair.hosts[1].stack.sockets[self.receiver].rcv.left() as usize;
             if left == self.written {
-                break;
+                return true;
             }
             self.act(&Act::Time);
         }
-        assert_eq!(left, self.written, "all has been read");
+        false
     }
 
     fn check(&self) {
@@ -342,14 +362,18 @@ fn personality() -> impl Strategy<Value = &'static str> {
 proptest! {
     /// Every octet is had once and in order, in the stream or as the urgent octet, and the mark is before an urgent
     /// octet, whatever is lost.
+    ///
+    /// Not in 4.2BSD: there [a lost window ends a connection](in_4_2bsd_a_lost_window_ends_a_connection). Besides, an
+    /// end that took more than it had offered answers each announcement of urgent data, and each answer is announced
+    /// to again, until the program reads.
     #[test]
     fn no_octet_is_lost_or_had_twice(
-        name in personality(),
+        name in personality().prop_filter("see above", |name| *name != "4.2bsd"),
         is_inline: bool,
         acts in prop::collection::vec(act(), 1..60),
         lost in prop::collection::vec(0..80usize, 0..8),
     ) {
-        let mut transfer = Transfer::new(name, &lost, is_inline && name != "4.2bsd");
+        let mut transfer = Transfer::new(name, &lost, is_inline);
         acts.iter().for_each(|act| transfer.act(act));
         transfer.finish();
         transfer.check();
