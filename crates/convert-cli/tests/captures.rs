@@ -454,7 +454,10 @@ fn root_captures_agree_with_the_recording_within_the_limits_of_a_capture() {
                 5993 => {
                     let calls = there("stop-and-wait", "client");
                     let captured = here("stop-and-wait", "client");
-                    assert!(calls > 50 && are_near(captured, calls), "{captured} of {calls}");
+                    assert!(
+                        calls > 50 && are_near(captured, calls),
+                        "{captured} of {calls}: {connection}"
+                    );
                     assert_eq!(findings, 1, "{connection}");
                 }
                 // What holds a paced stream is in no packet; datagrams have nothing to find.
