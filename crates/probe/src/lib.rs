@@ -8,6 +8,7 @@
 // Maps, mmap and system calls; every block explains why it is sound.
 #![allow(unsafe_code)]
 
+mod backlog;
 #[cfg(feature = "bench")]
 pub mod bench;
 mod capabilities;
@@ -22,6 +23,7 @@ mod hooks;
 mod input_devices;
 mod layout;
 mod lists;
+mod mapped;
 mod names;
 mod object;
 mod pick;
@@ -32,13 +34,13 @@ mod rights;
 mod sample;
 mod spawn;
 
+pub use backlog::Backlog;
 pub use cgroup::Cgroup;
 pub use control_groups::{ControlGroups, GroupFolder};
 pub use doctor::{HitCost, drop_reasons, measure, probe_hooks};
 pub use error::Error;
 pub use force::{Fix, FixKind, Force, ForcedPeer, Outcome, Scope, Sides, supported_fixes};
 pub use hooks::{HOOKS, HookEntry, When};
-pub use lists::Backlog;
 pub use names::folders_of_names;
 pub use pick::{Pick, SoLog};
 pub use priority::{Class, Priority, Thread};

@@ -1,15 +1,14 @@
 //! The mapped record lists: one for each CPU, written by the probes, read here.
 
-use std::fmt;
 use std::io;
 use std::mem::offset_of;
 use std::os::fd::AsFd;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use rustix::mm::ProtFlags;
 
 use crate::layout::{RawRecord, RecordList, constants, plain};
+use crate::mapped::Mapped;
 
 /// Default bytes of one list's records, and the limits for a user's choice. The verifier knows no
 /// offset above 512 MiB (`BPF_MAX_VAR_OFF`).
@@ -98,23 +97,15 @@ const RECORD_WORDS: usize = size_of::<RawRecord>() / 8;
 
 /// All lists, mapped into this process.
 pub(crate) struct Lists {
-    /// The lists one after another. Atomic, as the probes change them meanwhile. The mapping lives as long as
-    /// this value, so that no method may return a part of it.
-    words: &'static [AtomicU64],
+    /// The lists one after another.
+    words: Mapped,
     shape: Shape,
 }
 
 impl Lists {
+    /// A map whose values have the bytes of one list, with a value for each CPU.
     pub(crate) fn map(map: &impl AsFd, shape: Shape) -> io::Result<Self> {
-        let (access, bytes) = (ProtFlags::READ | ProtFlags::WRITE, shape.bytes());
-        // SAFETY: a fresh shared mapping at an address of the kernel's choice, which aliases no Rust
-        // object. Its size is that of the map: a value has the bytes of one list, and the map has a
-        // value for each CPU. A page is aligned for words, and any bytes are words. Other CPUs write
-        // them by aligned stores and atomic operations.
-        let words = unsafe {
-            let address = mmap(std::ptr::null_mut(), bytes, access, MapFlags::SHARED, map, 0)?;
-            std::slice::from_raw_parts(address.cast(), bytes / 8)
-        };
+        let words = Mapped::new(map, shape.bytes(), ProtFlags::READ | ProtFlags::WRITE)?;
         Ok(Self { words, shape })
     }
 
@@ -147,6 +138,15 @@ impl Lists {
         (tail, head)
     }
 
+    /// The part of the fullest list that has records, 0 to 1.
+    pub(crate) fn fullest(&self) -> f64 {
+        let waiting = (0..self.len()).map(|list| {
+            let (tail, head) = self.span(list);
+            head.saturating_sub(tail)
+        });
+        waiting.max().unwrap_or(0) as f64 / self.shape.records as f64
+    }
+
     /// The record with this number, if its probe has finished it.
     pub(crate) fn read(&self, list: usize, number: u64) -> Option<RawRecord> {
         let words: &[_; RECORD_WORDS] = self.record(list, number).try_into().ok()?;
@@ -177,35 +177,6 @@ impl Lists {
 
     fn counts(&self, list: usize, offset: usize) -> [u64; KINDS] {
         std::array::from_fn(|kind| self.word(list, offset + kind * 8).load(Ordering::Relaxed))
-    }
-}
-
-/// How full the lists are, for another thread than the recorder's.
-#[derive(Clone)]
-pub struct Backlog(pub(crate) Arc<Lists>);
-
-impl Backlog {
-    /// The part of the fullest list that has records, 0 to 1.
-    pub fn fullest(&self) -> f64 {
-        let waiting = (0..self.0.len()).map(|list| {
-            let (tail, head) = self.0.span(list);
-            head.saturating_sub(tail)
-        });
-        waiting.max().unwrap_or(0) as f64 / self.0.shape.records as f64
-    }
-}
-
-impl fmt::Debug for Backlog {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Backlog").field(&self.fullest()).finish()
-    }
-}
-
-impl Drop for Lists {
-    fn drop(&mut self) {
-        // SAFETY: the range is the one that `map` got from mmap, unmapped once. Nothing refers to it
-        // any more.
-        let _ = unsafe { munmap(self.words.as_ptr().cast_mut().cast(), self.shape.bytes()) };
     }
 }
 
@@ -286,10 +257,9 @@ mod tests {
         let lists = lists(2);
         (0..RECORDS / 4).for_each(|at_ns| append(&lists, 1, at_ns, true));
         append(&lists, 0, 1, true);
-        let backlog = Backlog(Arc::new(lists));
-        assert_eq!(backlog.fullest().to_bits(), 0.25f64.to_bits());
-        backlog.0.release(1, RECORDS / 4);
-        assert!(backlog.fullest() > 0.0 && backlog.fullest() < 0.01);
+        assert_eq!(lists.fullest().to_bits(), 0.25f64.to_bits());
+        lists.release(1, RECORDS / 4);
+        assert!(lists.fullest() > 0.0 && lists.fullest() < 0.01);
     }
 
     #[test]

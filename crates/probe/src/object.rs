@@ -7,6 +7,7 @@ use std::ffi::OsStr;
 
 use libbpf_rs::{Map, MapCore, MapFlags, Object, ObjectBuilder, OpenObject, ProgramMut};
 
+use crate::backlog::Ring;
 use crate::error::Error;
 use crate::layout::skeleton::types;
 use crate::layout::{Counters, NO_LIST, plain};
@@ -91,6 +92,8 @@ pub(crate) fn load(
         if map.name() == "lists" {
             map.set_max_entries(shape.cpus.len() as u32).map_err(|error| refused(&error))?;
             map.set_value_size(shape.list_bytes() as u32).map_err(|error| refused(&error))?;
+        } else if let Some(ring) = Ring::ALL.iter().find(|ring| map.name() == ring.name()) {
+            map.set_max_entries(ring.bytes()).map_err(|error| refused(&error))?;
         } else if is_section(map.name(), ".rodata") {
             write_settings(map.initial_value_mut().unwrap_or_default(), pick, shape)?;
         }

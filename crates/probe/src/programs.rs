@@ -12,10 +12,12 @@ mod verified;
 use std::collections::BTreeMap;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::Arc;
 
 use libbpf_rs::{Iter, Link, Object, ProgramInput, RingBuffer, RingBufferBuilder, libbpf_sys};
 use sockscope_record::{LossCounts, Point, counted};
 
+use crate::backlog::{Backlog, Positions, Ring};
 use crate::cgroup::Cgroup;
 use crate::error::Error;
 use crate::hooks::{HOOKS, HookEntry, Kernel, When};
@@ -192,6 +194,17 @@ impl Programs {
         })
     }
 
+    /// How full these lists and the rings are.
+    pub(crate) fn backlog(&self, lists: &Arc<Lists>) -> Result<Backlog, Error> {
+        let map = |ring: Ring| {
+            Positions::map(ring, &object::map(&self.object, ring.name())?).map_err(|source| {
+                Error::File { what: "cannot map", path: ring.name().into(), source }
+            })
+        };
+        let rings = Ring::ALL.into_iter().map(map).collect::<Result<_, _>>()?;
+        Ok(Backlog::new(Arc::clone(lists), rings))
+    }
+
     /// The rings of rare events and of options. Of one look at both the options are read first: then the
     /// event that announced their connection is among those read.
     pub(crate) fn events(
@@ -200,8 +213,8 @@ impl Programs {
         on_option: impl FnMut(&RawOption) + 'static,
     ) -> Result<RingBuffer<'static>, Error> {
         let mut builder = RingBufferBuilder::new();
-        let options = object::map(&self.object, "option_events")?;
-        let events = object::map(&self.object, "events")?;
+        let options = object::map(&self.object, Ring::Options.name())?;
+        let events = object::map(&self.object, Ring::Events.name())?;
         builder.add(&options, reader(on_option)).map_err(|e| Error::Load(one_line(&e)))?;
         builder.add(&events, reader(on_event)).map_err(|e| Error::Load(one_line(&e)))?;
         builder.build().map_err(|e| Error::Load(one_line(&e)))

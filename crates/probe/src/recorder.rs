@@ -24,8 +24,8 @@ use std::time::Duration;
 
 use sockscope_record::{LossCounts, PointCost};
 
+use crate::backlog::Backlog;
 use crate::error::Error;
-use crate::lists::Backlog;
 use crate::pick::Pick;
 use crate::programs::HookReport;
 use crate::sample::{Openings, Share};

@@ -181,12 +181,12 @@ struct {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 1 << 22);
+	__uint(max_entries, 1 << 12); /* bytes: set by the loader */
 } events SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 1 << 18);
+	__uint(max_entries, 1 << 12); /* bytes: set by the loader */
 } option_events SEC(".maps");
 
 /* SO_LOG: the mark lives in the socket. */

@@ -11,12 +11,13 @@ use sockscope_record::{LossCounts, PointCost};
 
 use super::clock::monotonic_ns;
 use super::source::{Events, RawSource};
+use crate::backlog::Backlog;
 use crate::control_groups::ControlGroups;
 use crate::error::Error;
 use crate::hooks::{HOOKS, When};
 use crate::input_devices::InputDevices;
 use crate::layout::{RawEvent, RawRecord, constants as raw};
-use crate::lists::{Backlog, KINDS, Lists, Shape};
+use crate::lists::{KINDS, Lists, Shape};
 use crate::pick::Pick;
 use crate::programs::{Counters, HookReport, Programs, Statistics};
 use crate::sample::Share;
@@ -25,6 +26,7 @@ use crate::sample::Share;
 pub(super) struct KernelSource {
     programs: Programs,
     lists: Arc<Lists>,
+    backlog: Backlog,
     ring: RingBuffer<'static>,
     /// The events that the ring's callbacks received.
     incoming: Rc<RefCell<Events>>,
@@ -61,6 +63,7 @@ impl KernelSource {
         let mut programs = Programs::load(pick, Shape::of(options.buffer_bytes))?;
         programs.set_share(options.share)?;
         let lists = Arc::new(programs.lists()?);
+        let backlog = programs.backlog(&lists)?;
         let incoming: Rc<RefCell<Events>> = Rc::default();
         let (for_events, for_options) = (Rc::clone(&incoming), Rc::clone(&incoming));
         let ring = programs.events(
@@ -94,6 +97,7 @@ impl KernelSource {
         Ok(Self {
             programs,
             lists,
+            backlog,
             ring,
             incoming,
             groups,
@@ -105,7 +109,7 @@ impl KernelSource {
     }
 
     pub(super) fn backlog(&self) -> Backlog {
-        Backlog(Arc::clone(&self.lists))
+        self.backlog.clone()
     }
 
     #[cfg(feature = "bench")]

@@ -13,6 +13,7 @@ use super::sink::Sink;
 use super::slot_expiry::{self, SlotExpiry};
 use super::source::RawSource;
 use super::summary::{Missed, Summary};
+use crate::backlog::Ring;
 use crate::decode::Decoder;
 use crate::error::Error;
 use crate::hooks::When;
@@ -23,9 +24,9 @@ use crate::sample::{Openings, Share};
 /// Between two looks at the lists, at most without [`Options::pause_max`], and at least.
 const PAUSE_MAX: Duration = Duration::from_millis(10);
 const PAUSE_MIN: Duration = Duration::from_micros(500);
-/// A list filled by one part in this many between two looks is looked at twice as often, or half so.
-const FILL_HIGH: u64 = 16;
-const FILL_LOW: u64 = 64;
+/// A list or a ring that fills by this part between two looks is looked at twice as often, or half so.
+const FILL_HIGH: f64 = 1.0 / 16.0;
+const FILL_LOW: f64 = 1.0 / 64.0;
 /// Decoded records handed to the sink at once.
 const BATCH: usize = 16_384;
 
@@ -172,7 +173,7 @@ impl<S: RawSource> Recording<S> {
             self.source.detach(when);
         }
         let ends_ns = self.source.now_ns().saturating_add(deadline.as_nanos() as u64);
-        while self.drain(u64::MAX, sink)? > 0 || !self.unfinished.is_empty() {
+        while self.drain(u64::MAX, sink)? > 0.0 || !self.unfinished.is_empty() {
             if self.source.now_ns() > ends_ns {
                 self.notes.push(format!(
                     "the end of the trace is cut: records were left after {} s",
@@ -193,8 +194,9 @@ impl<S: RawSource> Recording<S> {
         Ok(self.summary(hooks))
     }
 
-    /// Takes every finished record up to `horizon_ns`; the largest number taken from one list.
-    pub(super) fn drain(&mut self, horizon_ns: u64, sink: &mut impl Sink) -> Result<u64, Error> {
+    /// Takes every finished record up to `horizon_ns`, and all entries of the rings. Returns the part that was taken of the
+    /// fullest, 0 to 1.
+    pub(super) fn drain(&mut self, horizon_ns: u64, sink: &mut impl Sink) -> Result<f64, Error> {
         // Heads first, then losses and events: the decoder needs both before the records behind them.
         let overdue = self.unfinished.overdue(self.source.now_ns());
         let mut merge = Merge::begin(&mut self.source, overdue);
@@ -202,7 +204,7 @@ impl<S: RawSource> Recording<S> {
             self.meter.read(&mut self.source);
             self.meter.report_to(&mut self.decoder);
         }
-        self.take_events(sink)?;
+        let rings = self.take_entries(sink)?;
         let decoder = &mut self.decoder;
         while merge.take_run(&mut self.source, horizon_ns, |cpu, record| decoder.raw(cpu, record)) {
             if decoder.records().len() >= BATCH {
@@ -217,31 +219,34 @@ impl<S: RawSource> Recording<S> {
         for connection in self.decoder.take_forgotten() {
             sink.complete(ConnectionId(connection));
         }
-        Ok(taken.fullest)
+        Ok(rings.max(taken.fullest as f64 / self.source.shape().records as f64))
     }
 
-    fn take_events(&mut self, sink: &mut impl Sink) -> Result<(), Error> {
-        self.source.events()?.hand_to(&mut self.decoder);
+    /// The part that was taken of the fullest ring.
+    fn take_entries(&mut self, sink: &mut impl Sink) -> Result<f64, Error> {
+        let entries = self.source.events()?;
+        let part = Ring::Events.part(entries.events.len());
+        let part = part.max(Ring::Options.part(entries.options.len()));
+        entries.hand_to(&mut self.decoder);
         for connection in self.decoder.take_of_others() {
             sink.of_others(ConnectionId(connection));
         }
         for connection in self.decoder.take_changed() {
             sink.connection(&connection).map_err(Error::Sink)?;
         }
-        Ok(())
+        Ok(part)
     }
 
     fn hand_over(&mut self, sink: &mut impl Sink) -> Result<(), Error> {
         hand_over(&mut self.decoder, &mut self.records, sink)
     }
 
-    /// Looks at lists that fill more often than at others.
-    fn adapt_pause(&mut self, fullest: u64) {
-        let list_records = self.source.shape().records;
+    /// Looks more often when a list or a ring fills.
+    fn adapt_pause(&mut self, fullest: f64) {
         self.pause = match fullest {
             _ if !self.unfinished.is_empty() => PAUSE_MIN,
-            high if high > list_records / FILL_HIGH => (self.pause / 2).max(PAUSE_MIN),
-            low if low < list_records / FILL_LOW => (self.pause * 2).min(self.pause_max),
+            high if high > FILL_HIGH => (self.pause / 2).max(PAUSE_MIN),
+            low if low < FILL_LOW => (self.pause * 2).min(self.pause_max),
             _ => self.pause,
         };
     }

@@ -9,7 +9,8 @@ use super::rng::Rng;
 use super::truth::Fate;
 use super::world::World;
 use super::{Options, Recorded, record, record_with};
-use crate::layout::constants as raw;
+use crate::backlog::Ring;
+use crate::layout::{RawOption, constants as raw};
 
 /// Worlds of one plan, where a scenario needs several.
 const SEEDS: u64 = 20;
@@ -241,9 +242,39 @@ fn the_end_of_a_stream_that_the_kernel_skips_is_in_a_loss() {
     assert_eq!(unknown.into_iter().max(), Some(5));
 }
 
+/// The longest pause of a recorder of which little is asked.
+const PAUSE_MAX_NS: u64 = 40_000_000;
+
+#[test]
+fn a_recorder_with_long_pauses_looks_more_often_when_a_ring_fills() {
+    // An idle server that accepts connections: its options fill the ring each 30 ms, for a second.
+    const FULL_AFTER_NS: u64 = 30_000_000;
+    let plan = Plan { streams: 1, streams_in_all: 1, ..Plan::quiet() };
+    let options =
+        Options { pause_max: Some(Duration::from_nanos(PAUSE_MAX_NS)), ..Options::default() };
+    let (mut last_ns, mut parts, mut pauses_ns) = (0, Vec::new(), Vec::new());
+    record_with(World::planned(plan, Rng::new(1)), options, |world, _| {
+        let now_ns = world.probes.now_ns;
+        let pause_ns = now_ns - std::mem::replace(&mut last_ns, now_ns);
+        if (1_000_000_000..2_000_000_000).contains(&now_ns) {
+            let all = (1.0 / Ring::Options.part(1)) as u64;
+            let count = all * pause_ns / FULL_AFTER_NS;
+            world.options =
+                vec![RawOption { at_ns: now_ns, ..RawOption::default() }; count as usize];
+            parts.push(Ring::Options.part(count as usize));
+        } else {
+            pauses_ns.push(pause_ns);
+        }
+        now_ns < 3_000_000_000
+    });
+    // The first pause begins before the options.
+    let fullest = parts.iter().skip(1).copied().fold(0.0, f64::max);
+    assert!(fullest < 1.0 && parts.last().is_some_and(|part| *part < 0.1), "{parts:.2?}");
+    assert!(pauses_ns.last().is_some_and(|pause_ns| *pause_ns >= PAUSE_MAX_NS), "{pauses_ns:?}");
+}
+
 #[test]
 fn a_recorder_with_long_pauses_looks_more_often_when_the_lists_fill() {
-    const PAUSE_MAX_NS: u64 = 40_000_000;
     // So much that lists overflow where each pause is as long as that.
     let streams = Plan { streams: 2, streams_in_all: 2, ..Plan::quiet() };
     let plan = Plan { list_records: 1 << 13, bulk: Some(16 << 30), hits: u64::MAX, ..streams };

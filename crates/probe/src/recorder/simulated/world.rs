@@ -15,7 +15,7 @@ use super::tcp::{Step, Stream};
 use super::udp::{Datagrams, Move};
 use crate::error::Error;
 use crate::hooks::When;
-use crate::layout::RawRecord;
+use crate::layout::{RawOption, RawRecord};
 use crate::lists::{KINDS, Shape};
 use crate::programs::{Counters, HookReport};
 use crate::sample::Share;
@@ -36,6 +36,8 @@ pub(super) struct World {
     pub(super) plan: Plan,
     pub(super) rng: Rng,
     pub(super) probes: Probes,
+    /// Those that the ring has until the next look. A scenario sets them; the world has no bound for them.
+    pub(super) options: Vec<RawOption>,
     pub(super) streams: Vec<Stream>,
     pub(super) datagrams: Datagrams,
     /// Addresses of sockets that are free: the last one freed is the next one used.
@@ -59,6 +61,7 @@ impl World {
         let mut world = Self {
             datagrams: Datagrams::new(&plan, &mut rng),
             probes,
+            options: Vec::new(),
             streams: Vec::new(),
             addresses: (1..=64).map(|number| number * 0x840).collect(),
             agenda: BTreeSet::new(),
@@ -197,7 +200,8 @@ impl RawSource for SimulatedSource {
         self.after(200, 5_000, |world| {
             world.may_leave_out();
             let events = world.probes.events.drain(..).collect();
-            Ok(Events { events, ..Events::default() })
+            let options = std::mem::take(&mut world.options);
+            Ok(Events { events, options, ..Events::default() })
         })
     }
 
