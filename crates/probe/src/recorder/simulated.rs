@@ -20,6 +20,7 @@ mod udp;
 mod world;
 
 use std::cell::RefCell;
+use std::ops::Range;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -83,6 +84,15 @@ fn number_of(variable: &str) -> Option<u64> {
     std::env::var(variable).ok()?.parse().ok()
 }
 
+/// The seeds to run, as many as `usual` by default.
+fn seeds(usual: u64) -> Range<u64> {
+    if let Some(seed) = number_of("SOCKSCOPE_SIMULATED_SEED") {
+        return seed..seed + 1;
+    }
+    let first = number_of("SOCKSCOPE_SIMULATED_FIRST_SEED").unwrap_or(0);
+    first..first + number_of("SOCKSCOPE_SIMULATED_SEEDS").unwrap_or(usual)
+}
+
 /// The first difference from the truth with this seed.
 fn failure(seed: u64) -> Option<String> {
     record(World::new(seed), |_, _| false).check().err()
@@ -90,15 +100,8 @@ fn failure(seed: u64) -> Option<String> {
 
 #[test]
 fn every_simulated_recording_is_true() {
-    let seeds = match number_of("SOCKSCOPE_SIMULATED_SEED") {
-        Some(seed) => seed..seed + 1,
-        None => {
-            let first = number_of("SOCKSCOPE_SIMULATED_FIRST_SEED").unwrap_or(0);
-            first..first + number_of("SOCKSCOPE_SIMULATED_SEEDS").unwrap_or(SEEDS)
-        }
-    };
     let failures: Vec<(u64, String)> =
-        seeds.filter_map(|seed| Some((seed, failure(seed)?))).collect();
+        seeds(SEEDS).filter_map(|seed| Some((seed, failure(seed)?))).collect();
     let others: Vec<u64> = failures.iter().skip(1).map(|(seed, _)| *seed).collect();
     if let Some((seed, failure)) = failures.first() {
         panic!("SOCKSCOPE_SIMULATED_SEED={seed} fails: {failure}; others that fail: {others:?}");

@@ -8,7 +8,7 @@ use super::plan::Plan;
 use super::rng::Rng;
 use super::truth::Fate;
 use super::world::World;
-use super::{Options, Recorded, record, record_with};
+use super::{Options, Recorded, record, record_with, seeds};
 use crate::backlog::Ring;
 use crate::layout::{RawOption, constants as raw};
 
@@ -150,13 +150,16 @@ fn with_untraced_process() -> Plan {
 
 #[test]
 fn hits_that_the_kernel_skips_are_losses_where_bytes_passed() {
-    let mut skipped = 0;
-    for seed in 0..SEEDS {
-        let recorded = recorded_with(with_untraced_process(), seed);
+    let (mut skipped, mut failures) = (0, Vec::new());
+    for seed in seeds(SEEDS) {
+        let recorded = record(World::planned(with_untraced_process(), Rng::new(seed)), |_, _| false);
+        failures.extend(recorded.check().err().map(|difference| (seed, difference)));
         let hits = &recorded.world.borrow().probes.truth.hits;
         skipped += hits.iter().filter(|hit| hit.fate == Fate::Skipped).count();
     }
-    assert!(skipped > 5_000, "{skipped}");
+    let others: Vec<u64> = failures.iter().skip(1).map(|(seed, _)| *seed).collect();
+    assert!(failures.is_empty(), "{:?}; others that fail: {others:?}", failures[0]);
+    assert!(skipped > 5_000 || seeds(SEEDS).count() < SEEDS as usize, "{skipped}");
 }
 
 #[test]
