@@ -78,16 +78,13 @@ impl Decoder {
         for id in std::mem::take(&mut self.missed.moved) {
             let Some(state) = self.connections.of_mut(id) else { continue };
             let is_checked = state.is_checked(&self.missed);
+            let (opened_ns, of_others) = (state.info.opened_ns, state.of_others);
+            let missed_until = *self.missed.missed_until(of_others);
             for flow in &mut state.flows {
-                for (point, gap, at_ns) in flow.path.recorded_ranges.check().filter(|_| is_checked)
-                {
-                    let since_ns = gap.since_ns.max(state.info.opened_ns);
-                    self.out.extend(self.missed.found(
-                        Some(point),
-                        gap.count,
-                        (since_ns, at_ns),
-                        state.of_others,
-                    ));
+                let gaps = flow.path.recorded_ranges.check(opened_ns, &missed_until);
+                for (point, gap, at_ns) in gaps.filter(|_| is_checked) {
+                    let times = (gap.since_ns, at_ns);
+                    self.out.push(self.missed.count(Some(point), gap.count, times, of_others));
                 }
             }
             state.is_moved = !state.flows.iter().all(|flow| flow.path.recorded_ranges.is_settled());

@@ -11,7 +11,7 @@ use super::flow_state::ConnectionState;
 use super::in_transit::Unseen;
 use super::intervals::Intervals;
 use super::udp::Skipped;
-use super::unknown_positions::MissedUntil;
+use super::unknown_positions::{MissedUntil, is_explained};
 
 /// The time in which a recording is complete, and the knowledge of its losses.
 #[derive(Default)]
@@ -162,7 +162,7 @@ impl MissedTracker {
         is_news.then(|| self.count(point, count, times, of_others))
     }
 
-    fn count(
+    pub(super) fn count(
         &mut self,
         point: Option<Point>,
         count: u64,
@@ -178,9 +178,4 @@ impl MissedTracker {
 /// The mark of a loss that touches connections of others alone.
 pub(super) fn mark_of(of_others: bool) -> u8 {
     if of_others { marks::OF_OTHERS } else { 0 }
-}
-
-/// Whether a gap since then may be among the losses counted by `lost_until_ns`; 0: there are no losses.
-fn is_explained(since_ns: u64, lost_until_ns: u64) -> bool {
-    since_ns <= lost_until_ns && lost_until_ns > 0
 }

@@ -8,6 +8,8 @@ use std::collections::VecDeque;
 
 use sockscope_record::{Point, Record, marks};
 
+use super::unknown_positions::{MissedUntil, is_explained};
+
 /// Points that a receiver's position can vouch for: 1 to 6.
 const POINTS: usize = 6;
 
@@ -104,8 +106,13 @@ impl RecordedRanges {
         self.checked >= self.proof.position
     }
 
-    /// Bytes that the last look proved and no record shows, by point.
-    pub(super) fn check(&mut self) -> impl Iterator<Item = (Point, Gap, u64)> {
+    /// Bytes that the last look proved and no record shows, by point, without the gaps that a counted loss of
+    /// the point's hits explains. No byte passed before `opened_ns`.
+    pub(super) fn check(
+        &mut self,
+        opened_ns: u64,
+        missed_until: &MissedUntil,
+    ) -> impl Iterator<Item = (Point, Gap, u64)> {
         let (from, settled) = (self.checked, self.settled);
         self.checked = from.max(settled.position);
         self.settled = self.proof;
@@ -117,7 +124,8 @@ impl RecordedRanges {
         let written = if is_byte { to } else { last.max(from) };
         let points = self.points.iter_mut().flat_map(|points| points.iter_mut());
         Point::ALL.into_iter().zip(points).filter_map(move |(point, seen)| {
-            let gap = seen.check(from, if point <= Point::SendDequeue { written } else { to })?;
+            let to = if point <= Point::SendDequeue { written } else { to };
+            let gap = seen.check((from, to), opened_ns, missed_until[point.index()])?;
             Some((point, gap, settled.at_ns))
         })
     }
@@ -155,19 +163,26 @@ impl Seen {
         }
     }
 
-    /// The gaps in `[from, to)`, which is forgotten.
-    fn check(&mut self, from: u64, to: u64) -> Option<Gap> {
+    /// The gaps in `[from, to)`, which is forgotten, without those that may be among the losses counted by
+    /// `lost_until_ns`. An earlier gap may be one of them where a later one is not.
+    fn check(&mut self, (from, to): (u64, u64), opened_ns: u64, lost_until_ns: u64) -> Option<Gap> {
         debug_assert!(from <= to, "what is proven only grows");
         let mut gap = Gap { count: 0, since_ns: u64::MAX };
+        let mut widen = |since_ns: u64| {
+            let since_ns = since_ns.max(opened_ns);
+            if !is_explained(since_ns, lost_until_ns) {
+                gap.widen(since_ns);
+            }
+        };
         let (mut reached, mut since_ns) = (from, self.since_ns);
         for range in self.ranges.iter().take_while(|range| range.from < to) {
             if range.from > reached {
-                gap.widen(since_ns);
+                widen(since_ns);
             }
             (reached, since_ns) = (range.to, range.at_ns);
         }
         if reached < to {
-            gap.widen(since_ns);
+            widen(since_ns);
         }
         self.since_ns = since_ns;
         self.ranges.retain(|range| range.to > to);
@@ -203,9 +218,11 @@ mod tests {
         ranges.note(&passed(50, 10, marks::RETRANSMITTED));
         ranges.note(&passed(60, 30, 0));
         ranges.prove(40, 70);
-        assert_eq!(ranges.check().count(), 0);
-        let gaps: Vec<(Point, u64, u64)> =
-            ranges.check().map(|(point, gap, _)| (point, gap.count, gap.since_ns)).collect();
+        assert_eq!(ranges.check(0, &[0; 8]).count(), 0);
+        let gaps: Vec<(Point, u64, u64)> = ranges
+            .check(0, &[0; 8])
+            .map(|(point, gap, _)| (point, gap.count, gap.since_ns))
+            .collect();
         assert_eq!(gaps, [(Point::InterfaceDequeue, 1, 5)]);
     }
 }

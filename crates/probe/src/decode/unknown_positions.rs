@@ -76,3 +76,8 @@ impl UnknownPositions {
         std::mem::take(&mut self.counts)
     }
 }
+
+/// Whether a gap since then may be among the losses counted by `lost_until_ns`; 0: there are no losses.
+pub(super) fn is_explained(since_ns: u64, lost_until_ns: u64) -> bool {
+    since_ns <= lost_until_ns && lost_until_ns > 0
+}

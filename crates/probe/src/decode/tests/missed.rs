@@ -195,6 +195,24 @@ fn a_gap_that_a_counted_loss_explains_is_not_counted_again() {
 }
 
 #[test]
+fn a_gap_that_a_counted_loss_explains_hides_no_later_one() {
+    let mut decoder = opened();
+    decoder.lost_between(0, 30, &Point::ALL, false);
+    // Nothing shows [1100, 1200), which may have passed by 30, nor [1300, 1400), which passed after 70.
+    let hits = whole(10, 1000, 100) + "60 ready 1200\n" + &whole(70, 1200, 100);
+    let hits = hits + "80 write 1300+100 room | 90 ready 1400";
+    assert_lines(
+        &losses(&mut decoder, &hits),
+        "90 Loss of 1 at 2 since 70
+         90 Loss of 1 at 3 since 70
+         90 Loss of 1 at 4 since 70
+         90 Loss of 1 at 5 since 70
+         90 Loss of 1 at 6 since 70",
+    );
+    assert_eq!(decoder.take_gaps().total(), 5);
+}
+
+#[test]
 fn a_loss_of_others_explains_gaps_of_their_connections_alone() {
     let hits = whole(10, 1000, 100) + "60 ready 1200\n" + &whole(70, 1200, 100);
     for (of_others, gaps) in [(false, 6), (true, 0)] {

@@ -152,7 +152,8 @@ fn with_untraced_process() -> Plan {
 fn hits_that_the_kernel_skips_are_losses_where_bytes_passed() {
     let (mut skipped, mut failures) = (0, Vec::new());
     for seed in seeds(SEEDS) {
-        let recorded = record(World::planned(with_untraced_process(), Rng::new(seed)), |_, _| false);
+        let recorded =
+            record(World::planned(with_untraced_process(), Rng::new(seed)), |_, _| false);
         failures.extend(recorded.check().err().map(|difference| (seed, difference)));
         let hits = &recorded.world.borrow().probes.truth.hits;
         skipped += hits.iter().filter(|hit| hit.fate == Fate::Skipped).count();
