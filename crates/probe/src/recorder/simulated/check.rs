@@ -63,10 +63,15 @@ struct Index<'a> {
     fins: HashMap<u32, u64>,
     /// When the first hit of each flow was missed.
     first_missed: HashMap<u32, u64>,
+    /// When each connection had its first hit.
+    first_hits: HashMap<u32, u64>,
+    /// Bytes of flows that passed again by the records.
+    repeated: BTreeSet<(u32, u64, u64)>,
 }
 
 impl<'a> Index<'a> {
-    fn of(truth: &'a Truth) -> Self {
+    fn of(truth: &'a Truth, records: &[Record]) -> Self {
+        let repeated = records.iter().filter(|record| record.is_marked(marks::RETRANSMITTED));
         let mut index = Self {
             truth,
             ended_ns: truth.ended_ns.unwrap_or(u64::MAX),
@@ -76,9 +81,12 @@ impl<'a> Index<'a> {
             reopened: BTreeSet::new(),
             fins: HashMap::new(),
             first_missed: HashMap::new(),
+            first_hits: HashMap::new(),
+            repeated: repeated.map(|one| (one.flow.0, one.offset, one.end())).collect(),
         };
         let mut first_flows = HashMap::new();
         for hit in &truth.hits {
+            index.first_hits.entry(hit.flow / 2).or_insert(hit.at_ns);
             let first_flow = *first_flows.entry(hit.datagram).or_insert(hit.flow);
             if hit.datagram > 0 && first_flow != hit.flow {
                 index.reopened.insert(hit.flow);
@@ -121,10 +129,11 @@ impl<'a> Index<'a> {
 
     /// Whether the kernel skipped this hit, and a `Loss` record must have its time: bytes passed point 4 or 6 between
     /// two ends on this host, and a read shows that they did. The hits of points 3 and 5 are not asked for, as those
-    /// of 4 and 6 make up for them.
+    /// of 4 and 6 make up for them. Connections that were open before all probes were attached are not judged.
     fn needs_loss(&self, hit: &Hit) -> bool {
         let is_judged = matches!(hit.kind, raw::RAW_TRANSMIT | raw::RAW_RECEIVE);
-        if hit.fate != Fate::Skipped || !is_judged || hit.from == hit.to {
+        let is_new = self.first_hits[&(hit.flow / 2)] >= self.truth.attached_ns;
+        if hit.fate != Fate::Skipped || !is_judged || !is_new || hit.from == hit.to {
             return false;
         }
         let is_proof = |read: &&Hit| {
@@ -135,11 +144,13 @@ impl<'a> Index<'a> {
             && self.of_kind(hit.flow, raw::RAW_COPY).iter().copied().any(|read| is_proof(&read))
     }
 
-    /// When the last bytes before those of a hit passed by a hit of its kind that has a record; 0 for never.
+    /// When the last bytes before those of a hit passed by a hit of its kind that has a record; 0 for never. A hit
+    /// that looks like a repetition does not show when the bytes behind its own first passed.
     fn passed_before_ns(&self, hit: &Hit) -> u64 {
         let before =
             self.of_kind(hit.flow, hit.kind).iter().take_while(|other| other.to <= hit.from);
-        let recorded = before.filter(|other| other.fate == Fate::Delivered);
+        let is_first = |other: &&&Hit| !self.repeated.contains(&(other.flow, other.from, other.to));
+        let recorded = before.filter(|other| other.fate == Fate::Delivered).filter(is_first);
         recorded.last().map_or(0, |last| last.at_ns)
     }
 
@@ -157,12 +168,13 @@ impl<'a> Index<'a> {
 
 /// Whether the records and counts are true.
 pub(super) fn check(truth: &Truth, collected: &Collected, summary: &Summary) -> Checked {
-    let index = Index::of(truth);
+    let index = Index::of(truth, &collected.records);
     if let Some(late) = collected.late {
         return Err(format!("a record of a connection that is complete: {late:?}"));
     }
     counts(&index, collected, summary)?;
     losses(&index, &collected.records)?;
+    found(&index, &collected.records)?;
     vanished(&index, &collected.records)?;
     connections(truth, collected)?;
     left_out(truth, collected)?;
@@ -257,6 +269,33 @@ fn losses(index: &Index<'_>, records: &[Record]) -> Checked {
         };
         if !is_there && !is_explained() {
             return Err(format!("no loss has the time of {hit:?}"));
+        }
+    }
+    Ok(())
+}
+
+/// Each loss that no list has counted has as many hits that the kernel did not run, at its point and in its time.
+fn found(index: &Index<'_>, records: &[Record]) -> Checked {
+    let mut not_run: BTreeMap<Point, Vec<u64>> = BTreeMap::new();
+    for hit in &index.truth.hits {
+        if matches!(hit.fate, Fate::Skipped | Fate::NotRun) {
+            for point in point_of_raw(hit.kind).map_or(&[][..], Point::of_hit) {
+                not_run.entry(*point).or_default().push(hit.at_ns);
+            }
+        }
+    }
+    not_run.values_mut().for_each(|times| times.sort_unstable());
+    // A list has counted it, or a datagram has an unknown time of reading.
+    let is_other =
+        |record: &&Record| record.is_marked(marks::ANCHORED) || record.is_marked(marks::DERIVED);
+    for record in records.iter().filter(|record| !is_other(record)) {
+        let Some(loss) = record.loss() else { continue };
+        let Some(point) = loss.point() else { continue };
+        let times = not_run.get(&point).map_or(&[][..], Vec::as_slice);
+        let first = times.partition_point(|at_ns| *at_ns < loss.since_ns);
+        let end = times.partition_point(|at_ns| *at_ns <= record.at_ns);
+        if loss.count > end.saturating_sub(first) as u64 {
+            return Err(format!("more losses than hits for which no program ran: {record:?}"));
         }
     }
     Ok(())

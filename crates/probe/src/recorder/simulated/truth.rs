@@ -47,6 +47,8 @@ pub(super) struct Truth {
     pub(super) left_out: BTreeMap<u32, u64>,
     /// When the recorder had first read the number of missed hits: earlier misses are not of the recording.
     pub(super) counted_since_ns: u64,
+    /// All probes were attached by then; 0 before.
+    pub(super) attached_ns: u64,
     /// The recording ended then.
     pub(super) ended_ns: Option<u64>,
 }

@@ -162,8 +162,12 @@ impl RawSource for SimulatedSource {
     fn now_ns(&mut self) -> u64 {
         self.after(10, 40, |world| {
             let now_ns = world.probes.tick();
-            if world.probes.truth.ended_ns == Some(0) {
-                world.probes.truth.ended_ns = Some(now_ns);
+            let truth = &mut world.probes.truth;
+            if truth.ended_ns == Some(0) {
+                truth.ended_ns = Some(now_ns);
+            }
+            if truth.attached_ns == 0 && truth.counted_since_ns > 0 {
+                truth.attached_ns = now_ns;
             }
             now_ns
         })
