@@ -49,6 +49,8 @@ columns! {
     QueueColumns "queue", |trace, step: Step<Stage>| {}
     flow: Whole "" "Number of the flow" = step.flow.0.into();
     stage: Word "" "The stage whose queue it is" = step.of.name();
+    enter_host: MaybeWhole "" "Number of the host where bytes enter it, as in the table `flows`" = trace.host(step.flow, step.of.enter());
+    leave_host: MaybeWhole "" "Number of the host where they leave it" = trace.host(step.flow, step.of.leave());
     at_ns: Whole "ns" "From this time on, on the clock of the trace" = step.at_ns;
     at: Time "ns" "The same time since 1970 (UTC)" = trace.clock.at(step.at_ns);
     length_bytes: MaybeWhole "bytes" "Bytes in the queue; null where missed records make that unknown" = step.value;
@@ -74,6 +76,8 @@ columns! {
     }
     flow: Whole "" "Number of the flow" = row.flow.0.into();
     stage: Word "" "The stage" = row.stage.name();
+    enter_host: MaybeWhole "" "Number of the host where bytes enter it, as in the table `flows`" = trace.host(row.flow, row.stage.enter());
+    leave_host: MaybeWhole "" "Number of the host where they leave it" = trace.host(row.flow, row.stage.leave());
     offset: Whole "bytes" "Position in the flow of the first of these bytes" = residence.offset;
     bytes: Whole "bytes" "Neighbouring bytes that entered and left together" = residence.len;
     entered_ns: Whole "ns" "Entry, on the clock of the trace" = residence.entered_ns;

@@ -329,6 +329,15 @@ fn rows_of_a_merged_trace_have_the_numbers_of_their_hosts() {
     assert_eq!(wholes(&curve, "host"), [1; 3]);
     let curve = whole(tables.curve(SERVER, Point::InterfaceDequeue).expect("a flow"));
     assert_eq!(wholes(&curve, "host"), [3; 3]);
+    let of_wire = [
+        whole(tables.queue(SERVER, Stage::Wire).expect("a flow")),
+        whole(tables.delays(SERVER, Stage::Wire).expect("a flow")),
+    ];
+    for rows in &of_wire {
+        let hosts: Vec<_> =
+            wholes(rows, "enter_host").into_iter().zip(wholes(rows, "leave_host")).collect();
+        assert!(!hosts.is_empty() && hosts.iter().all(|hosts| *hosts == (3, 1)), "{hosts:?}");
+    }
     let calls = whole(tables.calls());
     let sides = words(&calls, "side");
     let hosts = wholes(&calls, "host");
