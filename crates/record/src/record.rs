@@ -1,6 +1,6 @@
 //! One observation.
 
-use crate::{FlowId, Kind, Point, marks};
+use crate::{FlowId, Kind, Point, Side, marks};
 
 /// One observation. `kind` gives `detail`, `extra`, `code` and `thread` their meaning, which [`Kind`] documents.
 /// Read the first three with the accessor of the kind, as [`Record::congestion`], and set them with its
@@ -48,6 +48,51 @@ impl Record {
         self.kind.point()
     }
 
+    /// The end on whose host it was observed: points 1 to 4 at the sender's, 5 to 8 at the receiver's. `None` where it
+    /// does not show that, and of records of both ends, of devices between them and of no flow.
+    pub fn side(&self) -> Option<Side> {
+        let sender = self.flow.direction().sender();
+        match self.kind {
+            Kind::SendEnqueue
+            | Kind::SendDequeue
+            | Kind::InterfaceEnqueue
+            | Kind::InterfaceDequeue
+            | Kind::WriteCall
+            | Kind::WriteReturn
+            | Kind::Transaction
+            | Kind::BlocksAgain
+            | Kind::SynOptions
+            | Kind::TcpState
+            | Kind::SendWindow
+            | Kind::Retransmit
+            | Kind::SocketBuffers
+            | Kind::SocketOption
+            | Kind::StateChange
+            | Kind::Interface
+            | Kind::Accept
+            | Kind::WindowScale
+            | Kind::SocketLayer => Some(sender),
+            Kind::InputEnqueue
+            | Kind::InputDequeue
+            | Kind::ReceiveEnqueue
+            | Kind::ReceiveDequeue
+            | Kind::ReadReturn
+            | Kind::Wakeup
+            | Kind::Run => Some(sender.other()),
+            Kind::Conversion => match self.conversion()?.is_incoming {
+                false => Some(sender),
+                true => Some(sender.other()),
+            },
+            // Behind point 4 it may be on the way from one host to the other.
+            Kind::Drop => match self.packet_drop()?.last? {
+                Point::InterfaceDequeue => None,
+                last if last < Point::InterfaceDequeue => Some(sender),
+                _ => Some(sender.other()),
+            },
+            Kind::Loss | Kind::LeftOut | Kind::Hop | Kind::HopDevice => None,
+        }
+    }
+
     /// Whether its row stands nearly in order of time. A loss, a time marked [`marks::DERIVED`] and a fact
     /// [learnt later](Kind::is_learnt_later) may stand behind any later time.
     pub fn is_in_order(&self) -> bool {
@@ -75,6 +120,27 @@ impl Record {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_record_is_of_the_host_of_one_end_or_of_none() {
+        let side = |kind, code, flow| Record { kind, code, flow, ..Record::default() }.side();
+        let (client, server) = (FlowId(6), FlowId(7));
+        let sides = Kind::ALL.map(|kind| (kind, side(kind, 0, client), side(kind, 0, server)));
+        for (kind, of_client, of_server) in sides {
+            assert_eq!(of_client.map(Side::other), of_server, "{kind:?}");
+        }
+        let ends = [Some(Side::Client), Some(Side::Server)];
+        for (index, point) in Point::ALL.iter().enumerate() {
+            let kind = Kind::from_code(point.number()).expect("a point");
+            assert_eq!(side(kind, 0, client), ends[index / 4], "{point:?}");
+        }
+        let drops = [0, 3, 4, 5, 9].map(|last| side(Kind::Drop, last, client));
+        assert_eq!(drops, [None, ends[0], None, ends[1], None]);
+        assert_eq!([0, 1].map(|code| side(Kind::Conversion, code, client)), ends);
+        let of_ends = [Kind::ReadReturn, Kind::Run, Kind::Accept, Kind::Hop, Kind::LeftOut];
+        let found = of_ends.map(|kind| side(kind, 0, client));
+        assert_eq!(found, [ends[1], ends[1], ends[0], None, None]);
+    }
     use proptest::prelude::*;
 
     proptest! {

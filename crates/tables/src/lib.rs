@@ -18,6 +18,7 @@ mod error;
 mod exchanges;
 mod findings;
 mod flows;
+mod hosts;
 mod ledger;
 #[cfg(feature = "files")]
 mod parquet;

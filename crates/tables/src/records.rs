@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arrow_array::types::{ArrowPrimitiveType, Int8Type, Int16Type, Int32Type, Int64Type};
 use arrow_array::{
-    ArrayRef, DictionaryArray, Int8Array, PrimitiveArray, RecordBatch, StringArray,
+    ArrayRef, DictionaryArray, Int8Array, Int64Array, PrimitiveArray, RecordBatch, StringArray,
     TimestampNanosecondArray,
 };
 use arrow_buffer::ScalarBuffer;
@@ -14,6 +14,7 @@ use sockscope_record::{Kind, Record};
 use sockscope_trace::{Bundle, RecordReader};
 
 use crate::column::{field, signed, timestamp};
+use crate::hosts::Hosts;
 use crate::table::{BATCH_ROWS, batch, schema};
 use crate::{Error, Table, WallClock};
 
@@ -67,6 +68,13 @@ pub(crate) fn fields() -> Vec<Field> {
             "bytes",
             "Number of bytes concerned, 0 to 4,294,967,295",
         ),
+        field(
+            "host",
+            DataType::Int64,
+            true,
+            "",
+            "Number of the host where it was observed, as in the table `flows`; null also of a record of both ends or of none",
+        ),
         field("cpu", DataType::Int32, false, "", "CPU on which it was observed, 0 to 65,535"),
         field(
             "thread",
@@ -95,14 +103,14 @@ pub(crate) fn records_schema() -> SchemaRef {
 ///
 /// When the bundle's file cannot be opened.
 pub fn records(bundle: &Bundle) -> Result<Table, Error> {
-    let (schema, encoder) = (records_schema(), Encoder::new(WallClock::of(bundle.meta())));
+    let (schema, encoder) = (records_schema(), Encoder::of(bundle));
     let batches = Batches { records: bundle.records()?, encoder, schema: schema.clone() };
     Ok(Table::new(TABLE, schema, Box::new(batches)))
 }
 
-/// These records as a table, in their order.
+/// These records as a table, in their order. Their hosts are null.
 pub fn records_of(records: Vec<Record>, clock: WallClock) -> Table {
-    let (schema, encoder) = (records_schema(), Encoder::new(clock));
+    let (schema, encoder) = (records_schema(), Encoder::new(clock, Hosts::default()));
     let (of_batch, mut at) = (schema.clone(), 0);
     let batches = std::iter::from_fn(move || {
         let end = records.len().min(at + BATCH_ROWS);
@@ -137,6 +145,7 @@ impl Iterator for Batches {
 /// Records as columns.
 pub(crate) struct Encoder {
     clock: WallClock,
+    hosts: Hosts,
     /// The names of all kinds, which all batches share.
     names: ArrayRef,
     /// Place of each kind's name, by its code.
@@ -144,13 +153,18 @@ pub(crate) struct Encoder {
 }
 
 impl Encoder {
-    pub fn new(clock: WallClock) -> Self {
+    /// Of the records of a bundle.
+    pub fn of(bundle: &Bundle) -> Self {
+        Self::new(WallClock::of(bundle.meta()), Hosts::of(bundle.connections()))
+    }
+
+    fn new(clock: WallClock, hosts: Hosts) -> Self {
         let names: StringArray = Kind::ALL.iter().map(|kind| Some(kind.name())).collect();
         let mut places = [0; 256];
         for (place, kind) in (0..).zip(Kind::ALL) {
             places[kind as usize] = place;
         }
-        Self { clock, names: Arc::new(names), places }
+        Self { clock, hosts, names: Arc::new(names), places }
     }
 
     pub fn batch(&self, schema: &SchemaRef, records: &[Record]) -> Result<RecordBatch, ArrowError> {
@@ -162,6 +176,7 @@ impl Encoder {
             column::<Int16Type>(records, |record| i16::from(record.kind as u8)),
             column::<Int64Type>(records, |record| signed(record.offset)),
             column::<Int64Type>(records, |record| record.len.into()),
+            self.hosts(records),
             column::<Int32Type>(records, |record| record.cpu.into()),
             column::<Int64Type>(records, |record| record.thread.into()),
             column::<Int16Type>(records, |record| record.tcp_flags.into()),
@@ -184,6 +199,14 @@ impl Encoder {
             times().collect()
         };
         Arc::new(times.with_timezone("UTC"))
+    }
+
+    fn hosts(&self, records: &[Record]) -> ArrayRef {
+        if self.hosts.are_unknown() {
+            return Arc::new(Int64Array::new_null(records.len()));
+        }
+        let hosts = records.iter().map(|record| self.hosts.of_record(record));
+        Arc::new(hosts.collect::<Int64Array>())
     }
 
     fn kinds(&self, records: &[Record]) -> Result<ArrayRef, ArrowError> {

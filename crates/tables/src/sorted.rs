@@ -18,7 +18,7 @@ use sockscope_record::{FlowId, Kind, Record};
 use sockscope_trace::Bundle;
 
 use crate::records::{Encoder, TABLE, records_schema};
-use crate::{Error, Table, WallClock};
+use crate::{Error, Table};
 
 /// Records of a run: 12 MiB, and as much again while they are sorted, which the cache of a CPU mostly has.
 const RUN_RECORDS: usize = 1 << 18;
@@ -52,7 +52,7 @@ fn in_runs(
     run_records: usize,
     read: &mut dyn FnMut(u64),
 ) -> Result<Table, Error> {
-    let encoder = Encoder::new(WallClock::of(bundle.meta()));
+    let encoder = Encoder::of(bundle);
     let schema = records_schema();
     let mut runs = Runs::new(scratch);
     // All runs use the same memory: new memory for each costs page faults.

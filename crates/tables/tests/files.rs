@@ -96,10 +96,10 @@ fn a_csv_file_has_a_line_of_names_and_a_line_of_each_record() {
     let text = String::from_utf8(file).expect("text");
     assert_eq!(
         text,
-        "flow,at_ns,at,kind,kind_code,offset,len,cpu,thread,tcp_flags,marks,code,detail,extra\r\n\
-         2,2000,2026-11-27T09:30:00.000002000Z,SendEnqueue,1,0,100,0,7,0,0,0,0,0\r\n\
-         3,3000,2026-11-27T09:30:00.000003000Z,SendDequeue,2,100,100,1,7,0,0,0,0,0\r\n\
-         4,0,2026-11-27T09:30:00.000000000Z,InterfaceEnqueue,3,200,100,0,7,0,0,0,0,0\r\n"
+        "flow,at_ns,at,kind,kind_code,offset,len,host,cpu,thread,tcp_flags,marks,code,detail,extra\r\n\
+         2,2000,2026-11-27T09:30:00.000002000Z,SendEnqueue,1,0,100,,0,7,0,0,0,0,0\r\n\
+         3,3000,2026-11-27T09:30:00.000003000Z,SendDequeue,2,100,100,,1,7,0,0,0,0,0\r\n\
+         4,0,2026-11-27T09:30:00.000000000Z,InterfaceEnqueue,3,200,100,,0,7,0,0,0,0,0\r\n"
     );
 }
 

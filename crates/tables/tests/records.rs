@@ -6,8 +6,8 @@ use std::sync::Arc;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int8Type, Int64Type, TimestampNanosecondType};
 use arrow_array::{Array, ArrayRef, Int64Array, RecordBatch, StringArray};
-use sockscope_record::{FlowId, Kind, Record};
-use sockscope_tables::{read_records, records};
+use sockscope_record::{Connection, ConnectionId, FlowId, Kind, Process, Protocol, Record, Side};
+use sockscope_tables::{Table, WallClock, read_records, records, records_of};
 use sockscope_trace::{Bundle, BundleWriter, ClockSnapshot, Meta};
 
 /// A record of each kind, with the smallest and the largest values that fit.
@@ -80,6 +80,61 @@ fn a_time_that_does_not_fit_is_null_and_its_neighbours_are_not() {
     let read = batches(&written(folder.path(), &[at(1), at(i64::MAX.cast_unsigned())], clock));
     let times = read[0].column_by_name("at").expect("times");
     assert_eq!([times.is_null(0), times.is_null(1)], [false, true]);
+}
+
+/// A bundle of connection 1 with these numbers of hosts at its ends, and of connection 2 with none.
+fn of_hosts(dir: &Path, records: &[Record], hosts: [u32; 2]) -> Bundle {
+    let mut writer = BundleWriter::create(dir, Meta::default()).expect("a new bundle");
+    let ends = [([10, 0, 0, 1], 40_000).into(), ([10, 0, 0, 2], 80).into()];
+    let process = |(side, host)| Process { host, ..Process::new(7, "program", side) };
+    let processes = [Side::Client, Side::Server].into_iter().zip(hosts).map(process).collect();
+    let first = Connection::new(ConnectionId(1), Protocol::Tcp, ends, 1);
+    writer.connection(&Connection { processes, ..first }).expect("room on the disk");
+    let second = Connection::new(ConnectionId(2), Protocol::Tcp, ends, 1);
+    writer.connection(&second).expect("room on the disk");
+    writer.append(records).expect("room on the disk");
+    writer.finish(Meta::default()).expect("room on the disk");
+    Bundle::open(dir).expect("the bundle just written")
+}
+
+fn hosts(table: Table) -> Vec<Option<i64>> {
+    let batches: Vec<RecordBatch> = table.map(|batch| batch.expect("readable")).collect();
+    let column = |batch: &RecordBatch| batch.column_by_name("host").expect("hosts").clone();
+    let columns: Vec<ArrayRef> = batches.iter().map(column).collect();
+    columns.iter().flat_map(|one| one.as_primitive::<Int64Type>().iter()).collect()
+}
+
+#[test]
+fn a_record_of_a_merged_bundle_has_the_number_of_its_host() {
+    let kinds = [Kind::WriteCall, Kind::InterfaceDequeue, Kind::InputEnqueue, Kind::Run, Kind::Hop];
+    let of_flow =
+        |flow| kinds.map(|kind| Record { at_ns: 1, flow: FlowId(flow), kind, ..Record::default() });
+    let all = [of_flow(2), of_flow(3), of_flow(4)].concat();
+    let folder = tempfile::tempdir().expect("a folder");
+    let bundle = of_hosts(folder.path(), &all, [2, 3]);
+    let expected = [
+        [Some(2), Some(2), Some(3), Some(3), None],
+        [Some(3), Some(3), Some(2), Some(2), None],
+        [None; 5],
+    ];
+    assert_eq!(hosts(records(&bundle).expect("its file opens")), expected.concat());
+    #[cfg(feature = "files")]
+    {
+        let sorted = sockscope_tables::sorted_records(&bundle, folder.path(), &mut |_| {});
+        assert_eq!(hosts(sorted.expect("readable")), expected.concat());
+    }
+}
+
+#[test]
+fn a_host_is_null_where_no_process_shows_it_and_in_a_trace_of_one_host() {
+    let all = [Kind::WriteCall, Kind::Run];
+    let all = all.map(|kind| Record { at_ns: 1, flow: FlowId(2), kind, ..Record::default() });
+    for (numbers, expected) in [([0, 3], [None, Some(3)]), ([0, 0], [None; 2])] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let bundle = of_hosts(folder.path(), &all, numbers);
+        assert_eq!(hosts(records(&bundle).expect("its file opens")), expected, "{numbers:?}");
+    }
+    assert_eq!(hosts(records_of(all.to_vec(), WallClock::default())), [None; 2]);
 }
 
 #[test]
