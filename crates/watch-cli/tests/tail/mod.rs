@@ -15,6 +15,9 @@ use crate::common::{Program, Watch, may_record, watch};
 /// Runs with `watch`, each between two without it. `SOCKSCOPE_TURNS` has another number.
 const TURNS: usize = 60;
 const IDLE: usize = 10_000;
+/// Opened or closed one after another.
+const IDLE_AT_ONCE: usize = 100;
+const IDLE_PAUSE: Duration = Duration::from_millis(20);
 const IDLE_TIME: Duration = Duration::from_secs(10);
 
 /// A server, and the load that it has.
@@ -173,15 +176,27 @@ fn root_idle_connections_cost_nothing() {
         let server = redis(folder.path());
         let watch = watched(server.port, &folder.path().join("watch"));
         let none = [cpu_ms(&watch), cpu_ms(&watch)];
-        let open = || TcpStream::connect(("127.0.0.1", server.port)).unwrap();
-        let idle: Vec<_> = (0..IDLE).map(|_| open()).collect();
+        let open = |_| TcpStream::connect(("127.0.0.1", server.port)).unwrap();
+        let mut idle = Vec::new();
+        while idle.len() < IDLE {
+            idle.extend((0..IDLE_AT_ONCE).map(open));
+            thread::sleep(IDLE_PAUSE);
+        }
         thread::sleep(Duration::from_secs(5));
         let some = [cpu_ms(&watch), cpu_ms(&watch)];
-        drop(idle);
+        while !idle.is_empty() {
+            idle.truncate(idle.len() - IDLE_AT_ONCE);
+            thread::sleep(IDLE_PAUSE);
+        }
         let said = watch.end();
         println!(
             "CPU time of watch in {IDLE_TIME:?}: {none:.1?} ms without connections, {some:.1?} ms with {IDLE} idle ones"
         );
-        assert!(said.contains(" 0 records missed"), "{said}");
+        println!("{}", said.trim_end());
+        // While the program of state changes runs on a CPU, the kernel does not run it for another change there: some
+        // hundreds of 270,000 records here. A list or a ring that overflows loses thousands.
+        let missed = said.split(" records missed").next().and_then(|said| said.rsplit(' ').next());
+        let missed: u64 = missed.expect("the last line").parse().expect("a count");
+        assert!(missed < 2_700, "{said}");
     }
 }
