@@ -85,6 +85,12 @@ pub struct Activity {
     /// The buffer of the program after a change, bytes. Its reads are no longer those of the steps: each takes the bytes that
     /// are there, up to this size and to the [end of those](Self::reads_after) that filled the recorded buffer.
     pub reads_up_to: Option<u64>,
+    /// The time from a wakeup to the end of the read that it led to, nanoseconds: one read of ten was as quick. `None` where
+    /// the trace has few of them.
+    pub woken_read_ns: Option<u64>,
+    /// A run of a program that answers what it finds waits by `poll`, and spends this time between that and the read,
+    /// nanoseconds. `None`: the read waits.
+    pub poll_ns: Option<u64>,
     /// The program set `TCP_NODELAY`.
     pub no_delay: bool,
     /// The last value of `SO_SNDBUF` that the program set, bytes.

@@ -143,12 +143,14 @@ pub(crate) fn elsewhere(stores: &[ConnectionStore], chosen: &[usize]) -> HashMap
     times
 }
 
-/// Whether data woke the reader after `since_ns`.
-pub(crate) fn was_woken(incoming: &FlowStore, read: &Call, since_ns: u64) -> bool {
+/// When data woke the reader, after `since_ns`; `None` where the read did not wait.
+pub(crate) fn woken_ns(incoming: &FlowStore, read: &Call, since_ns: u64) -> Option<u64> {
     let events = incoming.events_with(&[Kind::Wakeup]);
     let first = events.partition_point(|event| event.at_ns <= since_ns);
     let later = events[first..].iter().take_while(|event| event.at_ns <= read.end_ns);
-    later.into_iter().any(|event| event.kind == Kind::Wakeup && event.thread == read.thread)
+    let mut later = later.into_iter();
+    let own = later.find(|event| event.kind == Kind::Wakeup && event.thread == read.thread);
+    own.map(|event| event.at_ns)
 }
 
 /// The position up to which data lay in the receive queue or was read, at this time.

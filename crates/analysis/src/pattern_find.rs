@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use sockscope_record::{ConnectionId, Kind, Protocol, Record, Side};
 
 use crate::pattern::{Action, Activity, LONG_WAIT_NS, NoPattern, Pattern, Step, median};
-use crate::pattern_calls::{Call, arrived, calls, elsewhere, was_woken};
+use crate::pattern_calls::{Call, arrived, calls, elsewhere, woken_ns};
 use crate::pattern_cpus::CallCpus;
 use crate::send_hold::{NODELAY, is_of_option, is_option_on};
 use crate::{ConnectionStore, FlowStore};
@@ -22,6 +22,9 @@ const FOUND_SHARE: usize = 10;
 
 /// The usual time before a step of a kind is known from so many of them.
 const USUAL_STEPS_MIN: usize = 9;
+
+/// One of so many reads after a wakeup got its CPU at once.
+const QUICK_READS: usize = 10;
 
 /// Level and number of the options `SO_SNDBUF` and `SO_RCVBUF`, as in a record.
 const SEND_BUFFER: (u16, u16) = (1, 7);
@@ -138,6 +141,7 @@ impl Finder<'_> {
         let first_ns = calls.first().map_or(0, |call| self.opened_ns(call));
         let (mut largest, mut largest_cut, mut smallest_cut) = (0, 0, u64::MAX);
         let mut warm_ns = Vec::new();
+        let mut woken_reads_ns = Vec::new();
         let mut interrupted = Vec::new();
         for sequence in &sequences {
             let mut steps = Vec::new();
@@ -146,8 +150,10 @@ impl Finder<'_> {
             for call in sequence {
                 let incoming = self.incoming(call.connection, side);
                 let since_ns = before.map_or(first_ns, |before| before.end_ns);
-                let is_woken = call.action == Action::Read
-                    && (before.is_none() || was_woken(incoming, call, since_ns));
+                let is_read = call.action == Action::Read;
+                let woken = woken_ns(incoming, call, since_ns).filter(|_| is_read);
+                woken_reads_ns.extend(woken.map(|at_ns| call.start_ns.saturating_sub(at_ns)));
+                let is_woken = is_read && (before.is_none() || woken.is_some());
                 let (think_ns, is_interrupted) = match is_woken {
                     true => (self.before_wait_ns(before, call, since_ns), false),
                     false => self.own_ns(before, call, since_ns),
@@ -203,6 +209,7 @@ impl Finder<'_> {
         if warm_ns.len() * WARM_WRITES_MIN >= activity.writes as usize {
             activity.warm_think_ns = median(warm_ns);
         }
+        activity.woken_read_ns = quick(woken_reads_ns);
         activity.refill_ns = activity.refill_by(&activity);
         let warm_times = activity.warm_times();
         activity.take_warm_times(&warm_times);
@@ -259,6 +266,12 @@ impl Finder<'_> {
         activity.send_buffer_bytes = asked(SEND_BUFFER);
         activity.receive_buffer_bytes = asked(RECEIVE_BUFFER);
     }
+}
+
+/// The time in which one of [`QUICK_READS`] ended.
+fn quick(mut times: Vec<u64>) -> Option<u64> {
+    times.sort_unstable();
+    times.get(times.len() / QUICK_READS).copied().filter(|_| times.len() >= USUAL_STEPS_MIN)
 }
 
 /// Whether another thread may have handed this write over.
@@ -614,6 +627,20 @@ mod tests {
         });
         // The client thinks for 5 ms, and waits for 50 µs.
         assert_eq!((client, server), (vec![false; 3], vec![false, true, true]));
+    }
+
+    #[test]
+    fn a_read_that_got_its_cpu_at_once_shows_the_time_after_a_wakeup() {
+        let woken = |count| {
+            let pattern = pattern(&[testing::store(&calls(count, 5))], &[0]).unwrap();
+            pattern.sides.map(|side| side.woken_read_ns)
+        };
+        assert_eq!(woken(9), [Some(9_000), Some(10_000)]);
+        assert_eq!(woken(8), [None, None]);
+        // Eight of ten waited for the CPU.
+        let mut times = vec![30; 8];
+        times.extend([3, 4]);
+        assert_eq!(quick(times), Some(4));
     }
 
     fn written(think_ns: u64, after_wait: bool) -> Step {

@@ -14,7 +14,7 @@ use super::found;
 use super::steps::{Moved, play_steps};
 
 /// A read that lasts longer fails.
-const READ_MAX: Duration = Duration::from_secs(60);
+pub const READ_MAX: Duration = Duration::from_secs(60);
 
 /// Makes the calls of one side.
 pub struct Player<'a> {
