@@ -20,9 +20,25 @@ pub(crate) struct Call {
     pub end_ns: u64,
     pub offset: u64,
     pub bytes: u64,
+    /// Of a read of a stream: its thread waited for a CPU before it.
+    pub cpu_wait: CpuWait,
+}
+
+/// A wait for a CPU.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct CpuWait {
+    /// Time that the thread was runnable without a CPU since its read before, at least.
+    waited_ns: u64,
+    /// When it last got its CPU; 0 where that is not known.
+    ran_ns: u64,
 }
 
 impl Call {
+    /// Time that its thread was runnable without a CPU since then, where it got its CPU after that.
+    pub fn waited_for_cpu_ns(&self, since_ns: u64) -> u64 {
+        self.cpu_wait.waited_ns.min(self.cpu_wait.ran_ns.saturating_sub(since_ns))
+    }
+
     /// The position after its bytes.
     pub fn end(&self) -> u64 {
         self.offset + self.bytes
@@ -77,6 +93,7 @@ fn datagrams(flow: &FlowStore, point: Point, action: Action) -> Vec<Call> {
         end_ns: pass.at_ns,
         offset: pass.offset,
         bytes: pass.len.into(),
+        cpu_wait: CpuWait::default(),
     };
     passes.map(call).collect()
 }
@@ -102,17 +119,23 @@ fn writes(flow: &FlowStore) -> Vec<Call> {
 /// segments in this call, which takes longer than the read. It is no time of the program, and a later run has its own.
 fn reads(flow: &FlowStore) -> Vec<Call> {
     let mut dequeues = flow.at(Point::ReceiveDequeue).iter().peekable();
+    let mut waits = CpuWaits::of(flow);
     let mut reads = Vec::new();
     let mut rests_ns = Vec::new();
     for event in flow.events_of(Kind::ReadReturn) {
         let end = event.offset + u64::from(event.len);
+        let first = dequeues.peek().filter(|pass| pass.thread == event.thread);
+        let cpu_wait =
+            first.map_or_else(CpuWait::default, |first| waits.before(first, event.at_ns));
         while dequeues.next_if(|pass| pass.end() < end).is_some() {}
         let own = dequeues.peek().filter(|pass| {
             (pass.end(), pass.thread) == (end, event.thread) && pass.at_ns <= event.at_ns
         });
         let rest_ns = own.map(|pass| event.at_ns - pass.at_ns);
         rests_ns.extend(rest_ns);
-        reads.extend(call(event, Action::Read, event.at_ns).map(|read| (read, rest_ns)));
+        let read = call(event, Action::Read, event.at_ns).map(|read| Call { cpu_wait, ..read });
+        reads.extend(read.map(|read| (read, rest_ns)));
+        dequeues.next_if(|pass| pass.end() == end);
     }
     let usual_ns = median(rests_ns).unwrap_or(0);
     let without_work = |(read, rest_ns): (Call, Option<u64>)| Call {
@@ -125,7 +148,45 @@ fn reads(flow: &FlowStore) -> Vec<Call> {
 fn call(event: &Record, action: Action, start_ns: u64) -> Option<Call> {
     let Record { at_ns: end_ns, offset, len, thread, .. } = *event;
     let bytes = u64::from(len);
-    (bytes > 0).then_some(Call { action, connection: 0, thread, start_ns, end_ns, offset, bytes })
+    (bytes > 0).then_some(Call {
+        action,
+        connection: 0,
+        thread,
+        start_ns,
+        end_ns,
+        offset,
+        bytes,
+        cpu_wait: CpuWait::default(),
+    })
+}
+
+/// The waits of readers for a CPU, read by read.
+struct CpuWaits<'a> {
+    arrivals: &'a [Passage],
+    /// Thread, wait and return of the read before.
+    before: (u32, u64, u64),
+}
+
+impl<'a> CpuWaits<'a> {
+    fn of(flow: &'a FlowStore) -> Self {
+        Self { arrivals: flow.at(Point::ReceiveEnqueue), before: (0, 0, 0) }
+    }
+
+    /// The wait before a read that began with these bytes. A record has the wait since the last read before its bytes
+    /// arrived. Where these lay there at the read before, that one's wait has a part of it.
+    fn before(&mut self, first: &Passage, returned_ns: u64) -> CpuWait {
+        let times = first.reader_times();
+        // 1 is no wait.
+        let all_ns = times.runnable_ns.map_or(0, |ns| u64::from(ns.get()));
+        let all_ns = if all_ns > 1 { all_ns } else { 0 };
+        let arrived = self.arrivals.partition_point(|pass| pass.end() <= first.offset);
+        let arrived_ns = self.arrivals.get(arrived).map_or(0, |pass| pass.at_ns);
+        let (thread, before_ns, end_ns) = self.before;
+        let was_there = thread == first.thread && arrived_ns <= end_ns;
+        self.before = (first.thread, all_ns, returned_ns);
+        let waited_ns = if was_there { all_ns.saturating_sub(before_ns) } else { all_ns };
+        CpuWait { waited_ns, ran_ns: times.on_cpu_ns.unwrap_or(0) }
+    }
 }
 
 /// When each thread moved bytes of connections that are not chosen.

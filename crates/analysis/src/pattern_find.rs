@@ -217,16 +217,18 @@ impl Finder<'_> {
         activity
     }
 
-    /// The time before a call in which the program computed or slept. Where the other program had the CPU in it, it is the
-    /// time since, and was interrupted. A program that takes longer than [`WARM_THINK_MAX_NS`] may sleep, and needs no CPU.
+    /// The time before a call in which the program computed or slept, and whether it was interrupted. Where the other
+    /// program had the CPU in it, it is the time since. A wait for the CPU is no part of it, whoever had the CPU. A program that takes longer than [`WARM_THINK_MAX_NS`] may sleep, and needs no CPU.
     fn own_ns(&self, before: Option<&Call>, call: &Call, since_ns: u64) -> (u64, bool) {
-        let whole_ns = call.start_ns.saturating_sub(since_ns);
         let is_one_thread = before.is_some_and(|before| before.thread == call.thread);
+        let waited_ns = if is_one_thread { call.waited_for_cpu_ns(since_ns) } else { 0 };
+        let whole_ns = call.start_ns.saturating_sub(since_ns).saturating_sub(waited_ns);
         if !is_one_thread || whole_ns >= WARM_THINK_MAX_NS {
             return (whole_ns, false);
         }
         let other_ns = self.cpus.last_other_ns(call.thread, since_ns, call.start_ns);
-        other_ns.map_or((whole_ns, false), |other_ns| (call.start_ns - other_ns, true))
+        let own_ns = other_ns.map_or(whole_ns, |other_ns| whole_ns.min(call.start_ns - other_ns));
+        (own_ns, waited_ns > 0 || other_ns.is_some())
     }
 
     /// The time between a call and the begin of a read that waited. It is known where the other program waited for the CPU.
@@ -404,6 +406,25 @@ mod tests {
         let server = records.iter_mut().filter(|record| record.thread == 2);
         server.for_each(|record| record.cpu = 1);
         assert_eq!(think(&records), 40_000);
+    }
+
+    #[test]
+    fn a_wait_for_the_cpu_is_not_the_readers_own() {
+        // 500 bytes lie there. The reader lost its CPU before the second read, for 400 us, and before the last, for 30 us.
+        let text = "1us write +500 thread=1 | 1us 1-7 +500 | 2us write-return +500 thread=1 |
+            10us 8 +100 runq=1 ran=1us thread=2 | 10us read-return +100 thread=2 |
+            420us 8 +100 runq=400us ran=415us thread=2 | 420us read-return +100 thread=2 |
+            423us 8 +100 runq=400us ran=415us thread=2 | 423us read-return +100 thread=2 |
+            430us 8 +100 runq=400us ran=415us thread=2 | 430us read-return +100 thread=2 |
+            470us 8 +100 runq=430us ran=465us thread=2 | 470us read-return +100 thread=2";
+        let server = &found(text).unwrap()[1];
+        assert_eq!(server, "r100/0 r100/10 r100/3 r100/7 r100/10");
+        // These bytes arrived after the read before: the wait is since that one.
+        let text = "1us write +100 thread=1 | 1us 1-7 +100 | 2us write-return +100 thread=1 |
+            50us 8 +100 runq=40us ran=48us thread=2 | 50us read-return +100 thread=2 |
+            51us write +100 thread=1 | 52us 1-7 +100 | 53us write-return +100 thread=1 |
+            90us 8 +100 runq=30us ran=85us thread=2 | 90us read-return +100 thread=2";
+        assert!(found(text).unwrap()[1].ends_with(" r100/10"), "{:?}", found(text));
     }
 
     #[test]
