@@ -13,8 +13,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::Socket;
 use sockscope_analysis::{Action, Activity, LONG_WAIT_NS, Step};
 
-use super::player::READ_MAX;
-use super::steps::{BUFFER_MAX, Moved};
+use super::steps::{BUFFER_MAX, Moved, READ_MAX};
 use super::think::think;
 
 /// The buffer of a program whose reads took all that was there. Its own may be larger.

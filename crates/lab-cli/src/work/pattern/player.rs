@@ -4,17 +4,13 @@ use std::io::{self, Read, Write};
 use std::mem::MaybeUninit;
 use std::net::{Shutdown, SocketAddr};
 use std::thread;
-use std::time::Duration;
 
 use socket2::{Domain, Socket, Type};
 use sockscope_analysis::{Activity, Step};
 use sockscope_record::Protocol;
 
 use super::found;
-use super::steps::{Moved, play_steps};
-
-/// A read that lasts longer fails.
-pub const READ_MAX: Duration = Duration::from_secs(60);
+use super::steps::{Moved, READ_MAX, play_steps};
 
 /// Makes the calls of one side.
 pub struct Player<'a> {

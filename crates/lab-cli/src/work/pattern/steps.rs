@@ -1,7 +1,7 @@
 //! Steps one after the other, as they were recorded.
 
 use std::io::{self, Read, Write};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use sockscope_analysis::{Action, Activity, LONG_WAIT_NS, Step, reads_in_sequence};
 use sockscope_record::Protocol;
@@ -11,6 +11,9 @@ use crate::work::report::Traffic;
 
 /// Sent and received, a message for each call.
 pub type Moved = (Traffic, Traffic);
+
+/// A read that lasts longer fails.
+pub const READ_MAX: Duration = Duration::from_secs(60);
 
 /// Largest step.
 pub const BUFFER_MAX: u64 = 1 << 26;
