@@ -1,4 +1,4 @@
-//! How much waits for the recorder, for another thread than the recorder's.
+//! The fill of the lists and of the rings, which any thread may look at.
 
 use std::fmt;
 use std::io;

@@ -2,8 +2,8 @@
 //!
 //! A thread of real-time priority takes the CPU from a server in the middle of an answer, and so does an ordinary one
 //! that wakes up. With `SCHED_IDLE` the recorder's threads run in the time that is left. A guard with real-time
-//! priority looks at them: where the lists fill, or a thread was not on for some time, it raises that thread until it
-//! has caught up.
+//! priority looks at them: where the lists or the rings fill, or a thread was not on for some time, it raises that
+//! thread until it has caught up.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
