@@ -218,7 +218,7 @@ impl Finder<'_> {
     }
 
     /// The time before a call in which the program computed or slept, and whether it was interrupted. Where the other
-    /// program had the CPU in it, it is the time since. A wait for the CPU is no part of it, whoever had the CPU. A
+    /// program had the CPU in it, it is the time since. A wait for the CPU is no part of it, for any other thread. A
     /// program that takes longer than [`WARM_THINK_MAX_NS`] may sleep, and needs no CPU.
     fn own_ns(&self, before: Option<&Call>, call: &Call, since_ns: u64) -> (u64, bool) {
         let is_one_thread = before.is_some_and(|before| before.thread == call.thread);

@@ -363,9 +363,9 @@ proptest! {
     /// Every octet is had once and in order, in the stream or as the urgent octet, and the mark is before an urgent
     /// octet, whatever is lost.
     ///
-    /// Not in 4.2BSD: there [a lost window ends a connection](in_4_2bsd_a_lost_window_ends_a_connection). Besides, an
-    /// end that took more than it had offered answers each announcement of urgent data, and each answer is announced
-    /// to again, until the program reads.
+    /// Not in 4.2BSD: there [a lost window ends a connection](in_4_2bsd_a_lost_window_ends_a_connection). Its receiver
+    /// may also take more than it had offered. It then answers each announcement of urgent data, the sender announces
+    /// them again after each answer, and this ends when the program reads.
     #[test]
     fn no_octet_is_lost_or_had_twice(
         name in personality().prop_filter("see above", |name| *name != "4.2bsd"),
