@@ -23,9 +23,12 @@ const KEPT_BYTES: u64 = 64 << 20;
 /// for which rustix has no name.
 const UNCACHED: ReadWriteFlags = ReadWriteFlags::from_bits_retain(0x80);
 
+/// Bytes of a piece: one write of it takes 10 us.
+const PIECE_BYTES: usize = 32 << 10;
+
 /// A file that takes batches. Each reaches it in one vectored write (more only where the system
-/// takes less). A write that fails is undone, so that the file always ends at a batch's end,
-/// unless the process dies inside that write.
+/// takes less, or where pieces are asked for). A write that fails is undone, so that the file always
+/// ends at a batch's end, unless the process dies inside that write.
 pub(crate) struct StreamFile {
     path: PathBuf,
     file: Arc<File>,
@@ -37,6 +40,8 @@ pub(crate) struct StreamFile {
     schema: SchemaRef,
     /// Whether the system is asked not to keep the file in memory.
     is_uncached: bool,
+    /// Of one write at most.
+    piece_bytes: usize,
 }
 
 impl StreamFile {
@@ -58,6 +63,7 @@ impl StreamFile {
             rows: 0,
             schema: schema.clone(),
             is_uncached: false,
+            piece_bytes: usize::MAX,
         };
         // An empty batch makes the encoder write the schema at once: a reader that follows, or
         // that opens the file after a kill, then knows the columns.
@@ -112,6 +118,11 @@ impl StreamFile {
         self.is_uncached = true;
     }
 
+    /// From here on a batch is written in pieces of [`PIECE_BYTES`] at most.
+    pub(crate) fn write_in_pieces(&mut self) {
+        self.piece_bytes = PIECE_BYTES;
+    }
+
     fn write_empty(&mut self) -> Result<(), Error> {
         let empty = RecordBatch::new_empty(self.schema.clone());
         self.write(Ok(empty))
@@ -126,7 +137,7 @@ impl StreamFile {
             is_uncached: &mut self.is_uncached,
             is_long: self.whole_bytes >= KEPT_BYTES,
         };
-        if let Err(error) = write_all_vectored(&mut file, &mut slices) {
+        if let Err(error) = write_all_vectored(&mut file, &mut slices, self.piece_bytes) {
             // Best effort: if even this fails, readers still stop at the last whole batch.
             let _ = self.file.set_len(self.whole_bytes);
             let _ = io::Seek::seek(&mut &*self.file, io::SeekFrom::Start(self.whole_bytes));
@@ -171,11 +182,25 @@ fn encode_error(path: &Path, batch: u64) -> impl FnOnce(ArrowError) -> Error + '
     move |source| Error::Encode { path: path.to_owned(), batch, source }
 }
 
-fn write_all_vectored(file: &mut impl Write, mut slices: &mut [IoSlice<'_>]) -> io::Result<()> {
+/// In writes of so many bytes at most.
+fn write_all_vectored(
+    file: &mut impl Write,
+    mut slices: &mut [IoSlice<'_>],
+    piece_bytes: usize,
+) -> io::Result<()> {
     // Skips leading empty slices, so that a result of 0 means that nothing could be written.
     IoSlice::advance_slices(&mut slices, 0);
     while !slices.is_empty() {
-        match file.write_vectored(slices) {
+        let mut bytes = 0;
+        let fits = |slice: &&IoSlice<'_>| {
+            bytes += slice.len();
+            bytes <= piece_bytes
+        };
+        let written = match slices.iter().take_while(fits).count() {
+            0 => file.write(&slices[0][..piece_bytes]),
+            whole => file.write_vectored(&slices[..whole]),
+        };
+        match written {
             Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
             Ok(bytes) => IoSlice::advance_slices(&mut slices, bytes),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -225,9 +250,42 @@ mod tests {
 
     #[test]
     fn short_and_interrupted_writes_lose_nothing() {
-        let mut file = Trickle::default();
         let parts: [&[u8]; 4] = [b"", b"a batch", b"", b" in parts"];
-        write_all_vectored(&mut file, &mut parts.map(IoSlice::new)).unwrap();
-        assert_eq!(file.bytes, b"a batch in parts");
+        for piece_bytes in [1, 2, 7, usize::MAX] {
+            let mut file = Trickle::default();
+            write_all_vectored(&mut file, &mut parts.map(IoSlice::new), piece_bytes).unwrap();
+            assert_eq!(file.bytes, b"a batch in parts");
+        }
+    }
+
+    /// Takes all, and notes the sizes of the writes.
+    #[derive(Default)]
+    struct Sizes(Vec<usize>);
+
+    impl Write for Sizes {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.write_vectored(&[IoSlice::new(bytes)])
+        }
+
+        fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+            self.0.push(slices.iter().map(|slice| slice.len()).sum());
+            Ok(*self.0.last().unwrap())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_write_is_of_no_more_than_a_piece() {
+        let parts = [&[7; 10][..], &[7; 25], &[7; 5], &[7; 5], &[7; 5]];
+        let sizes = |piece_bytes| {
+            let mut file = Sizes::default();
+            write_all_vectored(&mut file, &mut parts.map(IoSlice::new), piece_bytes).unwrap();
+            file.0
+        };
+        assert_eq!(sizes(12), [10, 12, 12, 11, 5]);
+        assert_eq!(sizes(usize::MAX), [50]);
     }
 }

@@ -79,6 +79,11 @@ impl Files {
         self.records.leave_cache();
     }
 
+    /// From here on records are written in pieces.
+    pub(crate) fn write_in_pieces(&mut self) {
+        self.records.write_in_pieces();
+    }
+
     fn write_batch(&mut self, rows: Rows) -> Result<RecordColumns, Error> {
         let mut columns = match rows {
             Rows::Connections(rows) => {

@@ -59,6 +59,11 @@ impl Output {
         Ok(())
     }
 
+    /// From here on records are written in pieces.
+    pub(crate) fn write_in_pieces(&mut self) {
+        self.files().write_in_pieces();
+    }
+
     /// Writes a batch or hands it over; where as many wait already as may, it waits for the disk. Returns
     /// memory for the next records.
     ///

@@ -132,6 +132,7 @@ impl Segments {
             ..self.meta.clone()
         };
         let mut writer = BundleWriter::create(self.path(number), meta.clone())?;
+        writer.write_in_pieces();
         // Without room for a thread this one waits for the disk.
         let _ = writer.write_by_thread();
         self.next += 1;
