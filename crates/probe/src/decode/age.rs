@@ -17,6 +17,8 @@ pub(super) struct Age {
     pub(super) idle_ns: Option<u64>,
     /// Where the next look at ages begins.
     pub(super) next: u32,
+    /// Time of the last look.
+    pub(super) looked_ns: u64,
 }
 
 /// Hits of connections that are not known.

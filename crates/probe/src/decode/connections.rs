@@ -7,6 +7,8 @@ use super::flow_state::ConnectionState;
 
 /// Connections of one page.
 const PAGE: usize = 64;
+/// Pages that one look passes at most, those without a connection included.
+const PASSED_MAX: usize = 65_536;
 
 /// All connections that are remembered.
 #[derive(Default)]
@@ -69,7 +71,7 @@ impl Connections {
         pages.flat_map(|page| page.states.iter_mut().flatten().map(|state| &mut **state))
     }
 
-    /// Those with numbers in some pages from the one of `from` on, and the number to go on from.
+    /// Those in the next `pages` that have connections, from the page of `from` on, and the number to go on from.
     pub(super) fn some_from(
         &self,
         from: u32,
@@ -77,7 +79,10 @@ impl Connections {
     ) -> (impl Iterator<Item = &ConnectionState>, u32) {
         let first = from as usize / PAGE;
         let first = if first < self.pages.len() { first } else { 0 };
-        let after = self.pages.len().min(first + pages);
+        let passed = &self.pages[first..self.pages.len().min(first + PASSED_MAX)];
+        let taken = passed.iter().enumerate().filter(|(_, page)| page.is_some());
+        let last = taken.take(pages).nth(pages - 1);
+        let after = first + last.map_or(passed.len(), |(index, _)| index + 1);
         let states = self.pages[first..after].iter().flatten();
         let states = states.flat_map(|page| page.states.iter().flatten().map(|state| &**state));
         (states, (after * PAGE) as u32)
@@ -134,17 +139,26 @@ mod tests {
     #[test]
     fn all_are_passed_in_turns() {
         let mut connections = Connections::default();
-        for id in [3, 70, 200, 1_000] {
+        for id in [3, 70, 200, 1_000, 1_001, 90_000] {
             connections.insert(id, state(id));
         }
-        let mut found = Vec::new();
         let mut from = 0;
-        for _ in 0..4 {
-            let (some, next) = connections.some_from(from, 4);
-            found.extend(some.map(|state| state.info.id.0));
+        let mut next = || {
+            let (some, next) = connections.some_from(from, 2);
             from = next;
-        }
-        assert_eq!(found, [3, 70, 200, 1_000]);
-        assert_eq!(connections.some_from(from, 4).0.count(), 3);
+            some.map(|state| state.info.id.0).collect::<Vec<_>>()
+        };
+        assert_eq!([next(), next(), next()], [vec![3, 70], vec![200, 1_000, 1_001], vec![90_000]]);
+        assert_eq!(next(), [3, 70]);
+    }
+
+    #[test]
+    fn a_look_passes_a_bounded_number_of_empty_pages() {
+        let mut connections = Connections::default();
+        let far = (PASSED_MAX * PAGE) as u32 + 1;
+        connections.insert(far, state(far));
+        let (some, next) = connections.some_from(0, 8);
+        assert_eq!((some.count(), next), (0, far - 1));
+        assert_eq!(connections.some_from(next, 8).0.count(), 1);
     }
 }

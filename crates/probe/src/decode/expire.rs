@@ -20,8 +20,10 @@ const LINGER_NS: u64 = 1_000_000_000;
 const LINGERING_MAX: usize = 8_192;
 /// The same of those with a datagram that waits for its reader.
 const AWAITED_MAX: usize = 16_384;
-/// Pages of connections whose age is looked at by one call.
+/// Pages of connections whose age is looked at, and the time between two looks: each connection every 25 s, of as many as
+/// have a slot.
 const PAGES_AT_ONCE: usize = 8;
+const LOOKS_EVERY_NS: u64 = 200_000_000;
 /// A datagram without a record at its next point after this time will have none there.
 const UNDER_WAY_NS: u64 = 10_000_000_000;
 
@@ -49,7 +51,10 @@ impl Decoder {
     /// Forgets connections that ended long before `now_ns`, and those that are too old. Every record up to
     /// then was decoded.
     pub(crate) fn expire(&mut self, now_ns: u64) {
-        self.look_at_ages(now_ns);
+        if now_ns.saturating_sub(self.age.looked_ns) >= LOOKS_EVERY_NS {
+            self.age.looked_ns = now_ns;
+            self.look_at_ages(now_ns);
+        }
         let mut over = Vec::new();
         while let Some((ended_ns, id)) = self.age.ended.front().copied() {
             let is_late = ended_ns.saturating_add(LINGER_NS) <= now_ns;
