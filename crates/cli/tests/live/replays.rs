@@ -17,7 +17,7 @@ use crate::report::{count, text};
 use crate::schema::Schema;
 use crate::turn;
 
-/// Kinds of `kinds.py`, their sizes, and the change between a kind and its twin. Each recording takes some 0.1 s at least.
+/// Kinds of `kinds.py`, their sizes, and the change between a kind and its twin. Each recording takes some 30 ms at least.
 const KINDS: [(&str, &[&str], &str); 8] = [
     ("split", &["--calls", "50"], "one-write"),
     ("slow-reader", &[], "read-bytes=65536"),
@@ -28,6 +28,9 @@ const KINDS: [(&str, &[&str], &str); 8] = [
     ("datagrams", &["--calls", "1000"], "think=-300us"),
     ("thinking", &["--calls", "50"], "one-write"),
 ];
+
+/// Of recordings without a wait: 50 calls of 0.1 ms would say little.
+const MANY_CALLS: [&str; 2] = ["--calls", "500"];
 
 fn is_full() -> bool {
     std::env::var("SOCKSCOPE_SOAK").is_ok_and(|form| form == "full")
@@ -212,21 +215,23 @@ struct Measured {
 impl Measured {
     fn of(kind: &'static str, size: &[&str], change: &'static str, cpus: &'static str) -> Self {
         let folder = TempDir::new().expect("a folder");
-        let at = |name: &str, more: &[&str]| {
+        let at = |name: &str, size: &[&str], more: &[&str]| {
             recorded(folder.path(), name, &[&[kind, "--cpus", cpus], size, more].concat())
         };
         let choice: &[&str] = if kind == "chat" { &["--connection", "all"] } else { &[] };
         let needs_warm = ["split", "http"].contains(&kind);
+        let quick_size = if needs_warm { &MANY_CALLS } else { size };
         let mut own = Self { kind, cpus, replays: vec![], warm_replays: vec![], twins: vec![] };
         for turn in 0..RECORDINGS {
-            let dir = at(&format!("{turn}"), &[]);
+            let dir = at(&format!("{turn}"), size, &[]);
             let set = [choice, &["--set", change, "--rounds", "4"]].concat();
             own.replays.push(replayed(&dir, &set));
             if needs_warm {
-                let quick = at(&format!("{turn}-quick"), &["--nodelay"]).display().to_string();
+                let quick = at(&format!("{turn}-quick"), quick_size, &["--nodelay"]);
+                let quick = quick.display().to_string();
                 own.warm_replays.push(replayed(&dir, &[&set[..], &["--warm", &quick]].concat()));
             }
-            let twin = at(&format!("{turn}-changed"), &["--changed"]);
+            let twin = at(&format!("{turn}-changed"), quick_size, &["--changed"]);
             // The figures of the recording: the runs are of no use here.
             let figures = replayed(&twin, &[choice, &["--rounds", "2"]].concat());
             own.twins.push(figures["original"].clone());
