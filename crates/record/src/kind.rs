@@ -141,11 +141,15 @@ pub enum Kind {
     /// (0: none or unknown); mark `WAITED_FOR`: one waited.
     ReceiveEnqueue = 7,
     /// Point 8. `thread`: the reader. `detail`: when that thread last got its CPU, same clock
-    /// (0: unknown). `extra`: nanoseconds that it was runnable without a CPU since its last read of any
-    /// recorded socket up to when these bytes arrived, else since its earliest known read
-    /// (saturating; 1: not at all; 0, unknown: a thread's first read).
+    /// (0: unknown). `extra`: nanoseconds that it was runnable without a CPU since its last read or write of
+    /// any recorded socket up to when these bytes arrived, or the read before left them, else since its earliest
+    /// known one (saturating; 1: not at all; 0, unknown: a thread's first one). Where the returns of calls are
+    /// recorded it counts from a return.
     ReceiveDequeue = 8,
-    /// A write call starts: `len` bytes asked for; the first becomes `offset`. `thread`: the caller.
+    /// A write call starts: `len` bytes asked for; the first becomes `offset`. `thread`: the caller. `extra`:
+    /// nanoseconds that it was runnable without a CPU since its last read or write of any recorded socket, as at
+    /// point 8. Of a Unix socket they count up to when the first bytes were taken. 0, unknown: also of UDP, and of a
+    /// model.
     WriteCall = 16,
     /// A write call ended. `len`: bytes taken; `code`: 0, or the errno that it failed with.
     WriteReturn = 17,

@@ -99,9 +99,14 @@ pub struct ReaderTimes {
 impl ReaderTimes {
     /// From times where 0 is unknown; a longer wait than 32 bits hold becomes `u32::MAX`.
     pub fn new(on_cpu_ns: u64, runnable_ns: u64) -> Self {
-        let runnable_ns = NonZeroU32::new(u32::try_from(runnable_ns).unwrap_or(u32::MAX));
+        let runnable_ns = NonZeroU32::new(saturated(runnable_ns));
         Self { on_cpu_ns: Some(on_cpu_ns).filter(|&ns| ns > 0), runnable_ns }
     }
+}
+
+/// As `u32`, at most its largest value.
+fn saturated(ns: u64) -> u32 {
+    u32::try_from(ns).unwrap_or(u32::MAX)
 }
 
 /// The end of a VMTP transaction at its client.
@@ -299,6 +304,19 @@ impl Record {
         let ReaderTimes { on_cpu_ns, runnable_ns } = times;
         let words = (on_cpu_ns.unwrap_or(0), runnable_ns.map_or(0, NonZeroU32::get), 0);
         self.with_words(Kind::ReceiveDequeue, words)
+    }
+
+    /// The begin of a write call: nanoseconds that its thread was runnable without a CPU, as [`Kind::WriteCall`]
+    /// defines them: 1 for no time, `u32::MAX` for that or more. 0 if unknown.
+    #[inline]
+    pub fn writer_runnable_ns(&self) -> Option<u32> {
+        (self.kind == Kind::WriteCall).then_some(self.extra)
+    }
+
+    /// A record of the begin of a write call.
+    #[must_use]
+    pub fn with_writer_runnable_ns(self, runnable_ns: u64) -> Self {
+        self.with_words(Kind::WriteCall, (0, saturated(runnable_ns), 0))
     }
 
     /// The end of a write or a read call: the errno that it failed with, 0 for success.
@@ -676,6 +694,7 @@ mod tests {
             ("segment_header", record.segment_header().is_some()),
             ("datagram_number", record.datagram_number().is_some()),
             ("reader_times", record.reader_times().is_some()),
+            ("writer_runnable_ns", record.writer_runnable_ns().is_some()),
             ("errno", record.errno().is_some()),
             ("transaction", record.transaction().is_some()),
             ("blocks_again", record.blocks_again().is_some()),
@@ -716,6 +735,7 @@ mod tests {
             | Kind::InputEnqueue
             | Kind::InputDequeue => "segment_header",
             Kind::ReceiveDequeue => "reader_times",
+            Kind::WriteCall => "writer_runnable_ns",
             Kind::WriteReturn | Kind::ReadReturn => "errno",
             Kind::Transaction => "transaction",
             Kind::BlocksAgain => "blocks_again",
@@ -735,9 +755,7 @@ mod tests {
             Kind::Hop => "hop",
             Kind::HopDevice => "hop_device",
             Kind::SocketLayer => "socket_layer",
-            Kind::ReceiveEnqueue | Kind::WriteCall | Kind::Wakeup | Kind::Run | Kind::LeftOut => {
-                return None;
-            }
+            Kind::ReceiveEnqueue | Kind::Wakeup | Kind::Run | Kind::LeftOut => return None,
         })
     }
 
@@ -835,6 +853,7 @@ mod tests {
         assert_eq!(words(plain.with_segment_header(header)), (1, 9, 8, 0));
         assert_eq!(words(plain.with_datagram_number(9)), (1, 9, 0, 0));
         assert_eq!(words(plain.with_reader_times(ReaderTimes::new(9, 8))), (8, 9, 8, 0));
+        assert_eq!(words(plain.with_writer_runnable_ns(8)), (16, 0, 8, 0));
         assert_eq!(words(plain.with_errno(11)), (1, 0, 0, 11));
         let ended = Transaction { began_ns: 9, number: 8, is_answered: false };
         assert_eq!(words(plain.with_transaction(ended)), (19, 9, 8, 1));
