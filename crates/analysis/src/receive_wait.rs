@@ -23,8 +23,8 @@ const IDLE_CPU_NS_MAX: u64 = 1_000_000;
 ///   the time if that is unknown and it was the reader itself that was woken. A reader that is known to have
 ///   spent less than that without a CPU did something else in between. A `runnable_ns` of 1 means no time
 ///   without a CPU.
-/// - No thread was: `runnable_ns` is the time that the reader was runnable without a CPU since its last read
-///   of any recorded socket before the bytes arrived, else since its earliest known read. That part of the
+/// - No thread was: `runnable_ns` is the time that the reader was runnable without a CPU since its last call
+///   on any recorded socket before the bytes arrived, else since its earliest known one. That part of the
 ///   interval is put just before the reader last got its CPU, which may be before the data arrived; if that
 ///   is not known, just before it read.
 pub(crate) fn split_wait(

@@ -274,7 +274,7 @@ static __always_inline int call_return(const struct sock *sk, int ret, __u8 kind
 					 FIELD(KERNEL_CAST(tcp_sock, sk), copied_seq);
 	r->call_return.len = ret < 0 ? 0 : ret;
 	r->call_return.error = ret < 0 ? -ret : 0;
-	r->call_return.thread = (__u32)bpf_get_current_pid_tgid();
+	describe_thread(r);
 	commit(r, stamp);
 	return 0;
 }

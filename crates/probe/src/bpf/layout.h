@@ -73,8 +73,8 @@ struct raw_write {
 	__u8 no_flags;
 	__u8 marks;
 	__u32 no_word;
+	__u64 run_delay_ns; /* time that the thread was runnable without a CPU, in all its life */
 	__u64 began_ns;	 /* of a Unix socket: when the call began, if that is known; else 0 */
-	__u64 no_long;
 };
 
 /* RAW_QUEUED, RAW_TRANSMIT, RAW_INPUT, RAW_RECEIVE of TCP. The sender's state: RAW_QUEUED and RAW_TRANSMIT. */
@@ -153,7 +153,7 @@ struct raw_tcp_copy {
 	__u8 no_flags;
 	__u8 marks;
 	__u32 no_word;
-	__u64 run_delay_ns;	/* time that the thread was runnable without a CPU, in all its life */
+	__u64 run_delay_ns;	/* as in raw_write */
 	__u64 last_arrival_ns;	/* when the thread last got its CPU, by the scheduler's clock */
 };
 
@@ -170,7 +170,7 @@ struct raw_udp_copy {
 	__u8 no_flags;
 	__u8 marks;
 	__u32 no_word;
-	__u64 run_delay_ns;	/* as in raw_tcp_copy */
+	__u64 run_delay_ns;	/* as in raw_write */
 	__u64 last_arrival_ns;
 };
 
@@ -232,7 +232,8 @@ struct raw_call_return {
 	__u8 no_flags;
 	__u8 marks;
 	__u32 no_word;
-	__u64 no_longs[2];
+	__u64 run_delay_ns;	/* as in raw_write */
+	__u64 no_long;
 };
 
 /* RAW_CONGESTION. */
@@ -416,10 +417,15 @@ ASSERT_AT(raw_tcp_drop, reason, 44);
 ASSERT_AT(raw_udp_drop, reason, 44);
 ASSERT_AT(raw_tcp_ready, rcv_nxt, 20);
 ASSERT_AT(raw_udp_ready, each_len, 20);
+/* describe_thread() fills these. */
+ASSERT_AT(raw_write, thread, 36);
 ASSERT_AT(raw_tcp_copy, thread, 36);
 ASSERT_AT(raw_udp_copy, thread, 36);
+ASSERT_AT(raw_call_return, thread, 36);
+ASSERT_AT(raw_write, run_delay_ns, 48);
 ASSERT_AT(raw_tcp_copy, run_delay_ns, 48);
 ASSERT_AT(raw_udp_copy, run_delay_ns, 48);
+ASSERT_AT(raw_call_return, run_delay_ns, 48);
 ASSERT_AT(raw_tcp_copy, last_arrival_ns, 56);
 ASSERT_AT(raw_udp_copy, last_arrival_ns, 56);
 /* store_pair() fills each pair of these. */

@@ -108,6 +108,16 @@ static __always_inline void store_kind(union raw_record *r, __u8 kind, __u8 mark
 #endif
 }
 
+/* The running thread of a send or receive call, in a record of RAW_WRITE, RAW_COPY or a return. */
+static __always_inline const struct task_struct *describe_thread(union raw_record *r)
+{
+	const struct task_struct *task = bpf_get_current_task_btf();
+
+	r->any.thread = task->pid;
+	r->any.longs[0] = task->sched_info.run_delay;
+	return task;
+}
+
 static __always_inline void commit(union raw_record *record, __u64 stamp)
 {
 	publish(&record->any.stamp, stamp);

@@ -388,11 +388,7 @@ int BPF_PROG(point7_call, struct sock *sk)
 /* In a record of TCP or of UDP: both have these fields at the same offset. */
 static __always_inline void describe_reader(union raw_record *r)
 {
-	struct task_struct *task = bpf_get_current_task_btf();
-
-	r->tcp_copy.thread = task->pid;
-	r->tcp_copy.run_delay_ns = task->sched_info.run_delay;
-	r->tcp_copy.last_arrival_ns = task->sched_info.last_arrival;
+	r->tcp_copy.last_arrival_ns = describe_thread(r)->sched_info.last_arrival;
 }
 
 /* Fires after each piece that a receive call copied, copied_seq already moved. */

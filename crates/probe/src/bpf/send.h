@@ -54,11 +54,11 @@ static __always_inline bool record_write(struct record_list *list, struct flow_s
 	r->write.left_len = left;
 	r->write.snd_una = tp->snd_una;
 	r->write.snd_nxt = next;
-	r->write.thread = bpf_get_current_task_btf()->pid;
+	describe_thread(r);
 	store_kind(r, RAW_WRITE, position | (whole ? RAW_MARK_ROOM : 0));
 	hold = hold_reason(sk, tp, next, unsent, mss, 0, in_flight(tp), false, 0, now);
 	r->write.hold = more && unsent < mss ? hold_of_more(hold) : hold;
-	r->write.began_ns = r->write.no_long = 0;
+	r->write.began_ns = 0;
 	list->last_ns = now;
 	if (slot->writer[direction & 1] != r->write.thread)
 		note_thread(slot, &slot->writer[direction & 1], r->write.flow, r->write.thread);

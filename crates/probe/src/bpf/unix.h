@@ -243,7 +243,6 @@ static __always_inline void note_unix_thread(__u32 *seen, __u32 flow, __u32 thre
 static __always_inline void record_unix_write(struct record_list *list, __u32 flow, __u32 *writer, __u64 start,
 					      __u32 left, __u64 began_ns, __u64 now)
 {
-	__u32 thread = bpf_get_current_task_btf()->pid;
 	union raw_record *r;
 	__u64 stamp;
 
@@ -255,12 +254,11 @@ static __always_inline void record_unix_write(struct record_list *list, __u32 fl
 	r->write.start_seq = start;
 	r->write.left_len = left;
 	r->write.snd_una = r->write.snd_nxt = 0;
-	r->write.thread = thread;
+	describe_thread(r);
 	store_kind(r, RAW_WRITE, 0);
 	r->write.began_ns = began_ns;
-	r->write.no_long = 0;
+	note_unix_thread(writer, flow, r->write.thread);
 	commit(r, stamp);
-	note_unix_thread(writer, flow, thread);
 }
 
 static __always_inline void record_unix_ready(struct record_list *list, __u32 flow, __u64 position,

@@ -127,9 +127,15 @@ impl Hit<'_> {
         self.threads.waited_ns(thread, self.head.at_ns, run_delay_ns, since_ns)
     }
 
-    /// A copy without other knowledge shows the time that its thread has waited for a CPU so far.
+    /// A call shows the time that its thread has waited for a CPU so far. Gives the share since its last call.
+    pub(super) fn note_thread(&mut self, thread: u32, run_delay_ns: u64) -> u64 {
+        let at_ns = self.head.at_ns;
+        self.threads.waited_ns(thread, at_ns, run_delay_ns, at_ns)
+    }
+
+    /// A copy without other knowledge shows this time too.
     pub(super) fn note_reader(&mut self, reader: Reader) {
-        self.waited_ns(reader, self.head.at_ns);
+        self.note_thread(reader.thread, reader.run_delay_ns);
     }
 
     /// A send or receive call returned.
@@ -139,6 +145,7 @@ impl Hit<'_> {
         raw: &RawCallReturn,
         kind: Kind,
     ) {
+        self.note_thread(raw.thread, raw.run_delay_ns);
         let Some(end) = positions.of(raw.end_seq) else { return };
         let offset = end.saturating_sub(u64::from(raw.len));
         let record = self.record(kind, offset, raw.len);

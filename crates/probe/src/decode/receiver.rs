@@ -154,7 +154,10 @@ impl Receiver {
 
     /// The reader has had everything up to the hit's sequence number.
     pub(super) fn copy(&mut self, hit: &mut Hit<'_>, positions: &mut Positions, raw: &RawTcpCopy) {
-        let Some(to) = hit.position(positions, raw.copied_seq) else { return };
+        let Some(to) = hit.position(positions, raw.copied_seq) else {
+            hit.note_reader(Reader::from(raw));
+            return;
+        };
         // Data that was read without its arrival having been announced: that was not observed.
         self.receive(arrival(hit, to), marks::DERIVED, hit.out);
         let copied = self.copied;
@@ -168,6 +171,8 @@ impl Receiver {
         if to > from {
             let len = u32::try_from(to - from).unwrap_or(u32::MAX);
             self.copied(hit, hit.record(Kind::ReceiveDequeue, from, len), Reader::from(raw));
+        } else {
+            hit.note_reader(Reader::from(raw));
         }
     }
 

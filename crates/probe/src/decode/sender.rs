@@ -128,6 +128,7 @@ impl Sender {
 
     /// A chunk is about to be taken. The one before it ended where this one begins.
     pub(super) fn write(&mut self, hit: &mut Hit<'_>, positions: &mut Positions, raw: &RawWrite) {
+        let waited_ns = hit.note_thread(raw.thread, raw.run_delay_ns);
         let Some(from) = hit.position(positions, raw.start_seq) else { return };
         let to = from.saturating_add(u64::from(raw.left_len));
         let call = Some((to, raw.thread));
@@ -141,7 +142,8 @@ impl Sender {
         if !is_same_call {
             let call = hit.record(Kind::WriteCall, from, raw.left_len);
             let at_ns = if raw.began_ns > 0 { raw.began_ns.min(call.at_ns) } else { call.at_ns };
-            hit.out.push(Record { at_ns, thread: raw.thread, ..call });
+            let call = Record { at_ns, thread: raw.thread, ..call };
+            hit.out.push(call.with_writer_runnable_ns(waited_ns));
         }
         self.writing = Some(Writing {
             at_ns: hit.head.at_ns,

@@ -5,7 +5,7 @@
 //! `write`, `queued`, `transmit`, `input`, `receive`, `ready`, `copy`, `retransmit`, `drop`,
 //! `congestion`, `anchor`, `write-return` or `read-return`, or `hop-` and one of the four for a device between the ends. A `WORD` is `fin`, `syn`, `rst`, `room`,
 //! `waited`, `again` (a retransmission), `forwarded`, `loopback`, `udp`, or `ack=N`, `thread=N`, `taken=NS` (since TCP
-//! took it), `delay=NS` (the reader's run delay so far), `left=N` (datagrams in the queue after a read),
+//! took it), `delay=NS` (the thread's run delay so far), `left=N` (datagrams in the queue after a read),
 //! `code=N` (a hold reason, class or errno), `mss=N`, `dups=N`, `buffer=N` (of the datagram), `device=N`, `netns=N`. `adrift` means that
 //! earlier records were missed, `odd` that an odd number of anchors was written; an anchor's are `SEQ` for
 //! `snd_una`, `ack=N` for `rcv_nxt`, `copied=N`, and the socket's counters `acked=N` and `received=N`.
@@ -185,6 +185,7 @@ impl Fields {
                     left_len: len,
                     thread,
                     hold: code,
+                    run_delay_ns: self.run_delay_ns,
                     ..RawWrite::default()
                 },
             },
@@ -227,6 +228,7 @@ impl Fields {
                     len,
                     thread,
                     error: code,
+                    run_delay_ns: self.run_delay_ns,
                     ..RawCallReturn::default()
                 },
             },

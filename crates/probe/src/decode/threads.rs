@@ -1,8 +1,8 @@
-//! Times in which readers were runnable without a CPU, from the scheduler's counts for each thread.
+//! Times in which threads were runnable without a CPU, from the scheduler's counts for each thread.
 //!
-//! Every read shows the sum of its thread's whole life. The share of a wait for data is the
-//! difference to the sum of the same thread, reading any socket, when the data arrived. Samples of a
-//! thread are nearly in order of time, as hits are.
+//! Every read and write, and the return of each, shows the sum of its thread's whole life. The share of a wait for
+//! data is the difference to the sum of the same thread, by a call on any socket, when the data arrived. That before a
+//! write is the difference to its last call. Samples of a thread are nearly in order of time, as hits are.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -11,7 +11,7 @@ const SAMPLES_MAX: usize = 512;
 /// Threads remembered, at most; beyond, all are forgotten.
 const THREADS_MAX: usize = 8_192;
 
-/// Run delays of the threads that read.
+/// Run delays of the threads that read or write.
 #[derive(Default)]
 pub(super) struct Threads {
     seen: HashMap<u32, VecDeque<Sample>>,
@@ -25,9 +25,9 @@ struct Sample {
 }
 
 impl Threads {
-    /// Run delay of `thread`, which reads at `at_ns`, since its last read of any recorded socket up to `since_ns`,
-    /// when the bytes arrived, else since its earliest known read. 1 is no time at all, as the scheduler counts
-    /// on an idle CPU; 0 is unknown, for a thread's first read.
+    /// Run delay of `thread`, which has a call at `at_ns`, since its last call on any recorded socket up to
+    /// `since_ns`, else since its earliest known call. Of a read `since_ns` is when the bytes arrived. 1 is no time at
+    /// all, as the scheduler counts on an idle CPU; 0 is unknown, for a thread's first call.
     pub(super) fn waited_ns(
         &mut self,
         thread: u32,

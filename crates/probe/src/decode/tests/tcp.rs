@@ -797,12 +797,50 @@ fn options_of_connections_that_are_never_announced_are_missed() {
     assert_eq!(decoder.options_missed(), 1_997);
 }
 
-/// The time that the reads of `hits` waited for a CPU, nanoseconds.
+/// The time that the reads and writes of `hits` waited for a CPU, nanoseconds.
 fn waited_ns(hits: &str) -> Vec<u32> {
     let mut decoder = opened();
     feed(&mut decoder, hits);
+    let calls = [Kind::ReceiveDequeue, Kind::WriteCall];
     let records = reported(&mut decoder).drain(..);
-    records.filter(|one| one.kind == Kind::ReceiveDequeue).map(|one| one.extra).collect()
+    records.filter(|one| calls.contains(&one.kind)).map(|one| one.extra).collect()
+}
+
+#[test]
+fn a_write_has_the_wait_of_its_thread_since_its_last_call() {
+    // The second one has two chunks. Of the 60 ns before the third the call itself has 20.
+    assert_eq!(
+        waited_ns(
+            "10 write 1000+100 room thread=7 delay=1000 | 20 write 1100+300 thread=7 delay=1400
+             30 write 1200+200 thread=7 delay=1500 | 40 write-return 1400+300 thread=7 delay=1520
+             50 write 1400+9 room thread=7 delay=1560 | 60 write 1409+9 room thread=7 delay=1560
+             70 <write 5000+9 room thread=8 delay=30"
+        ),
+        [0, 400, 40, 1, 0]
+    );
+}
+
+#[test]
+fn a_write_is_a_call_that_the_wait_of_a_read_counts_from() {
+    assert_eq!(
+        waited_ns(
+            "10 ready 1100 | 11 copy 1100 thread=7 delay=1000 | 20 <write 5000+9 room thread=7 delay=1400
+             25 <write-return 5009+9 thread=7 delay=1450 | 30 ready 1200 | 40 copy 1200 thread=7 delay=1470
+             50 read-return 1200+100 thread=7 delay=1480 | 60 <write 5009+9 room thread=7 delay=1485"
+        ),
+        [0, 400, 20, 5]
+    );
+}
+
+#[test]
+fn a_write_counts_from_a_call_of_another_kernel_thread_number_not_at_all() {
+    assert_eq!(
+        waited_ns(
+            "10 write 1000+9 room thread=7 delay=1000 | 20 write 1009+9 room thread=7 delay=3
+             30 write 1018+9 room thread=7 delay=8"
+        ),
+        [0, 0, 5]
+    );
 }
 
 #[test]

@@ -11,6 +11,7 @@ use sockscope_record::{Connection, ConnectionId, Kind, Point, Record, marks, tcp
 
 use super::super::sink::Sink;
 use super::super::summary::Summary;
+use super::hits;
 use super::truth::{Fate, Hit, Truth};
 use crate::decode::point_of_raw;
 use crate::layout::constants as raw;
@@ -53,6 +54,8 @@ struct Index<'a> {
     truth: &'a Truth,
     ended_ns: u64,
     by_time: HashMap<u64, &'a Hit>,
+    /// When each thread had calls, and whether the recorder knows their connection.
+    calls: HashMap<u32, Vec<(u64, bool)>>,
     /// Segments that have a record at points 3 or 4, by flow, the time at which TCP took them, and bytes.
     taken: BTreeSet<(u32, u64, u64, u64)>,
     /// Hits of streams by flow and kind, in the order of their bytes.
@@ -70,12 +73,14 @@ struct Index<'a> {
 }
 
 impl<'a> Index<'a> {
-    fn of(truth: &'a Truth, records: &[Record]) -> Self {
-        let repeated = records.iter().filter(|record| record.is_marked(marks::RETRANSMITTED));
+    fn of(truth: &'a Truth, collected: &Collected) -> Self {
+        let repeated =
+            collected.records.iter().filter(|record| record.is_marked(marks::RETRANSMITTED));
         let mut index = Self {
             truth,
             ended_ns: truth.ended_ns.unwrap_or(u64::MAX),
             by_time: HashMap::new(),
+            calls: HashMap::new(),
             taken: BTreeSet::new(),
             passes: HashMap::new(),
             reopened: BTreeSet::new(),
@@ -84,6 +89,10 @@ impl<'a> Index<'a> {
             first_hits: HashMap::new(),
             repeated: repeated.map(|one| (one.flow.0, one.offset, one.end())).collect(),
         };
+        for (thread, at_ns, connection) in &truth.calls {
+            let is_known = collected.connections.contains_key(connection);
+            index.calls.entry(*thread).or_default().push((*at_ns, is_known));
+        }
         let mut first_flows = HashMap::new();
         for hit in &truth.hits {
             index.first_hits.entry(hit.flow / 2).or_insert(hit.at_ns);
@@ -168,7 +177,7 @@ impl<'a> Index<'a> {
 
 /// Whether the records and counts are true.
 pub(super) fn check(truth: &Truth, collected: &Collected, summary: &Summary) -> Checked {
-    let index = Index::of(truth, &collected.records);
+    let index = Index::of(truth, collected);
     if let Some(late) = collected.late {
         return Err(format!("a record of a connection that is complete: {late:?}"));
     }
@@ -386,8 +395,14 @@ fn stream(index: &Index<'_>, record: &Record) -> Checked {
         | Kind::InputEnqueue
         | Kind::InputDequeue => packet(index, record),
         Kind::ReceiveEnqueue => ready(index, record),
-        Kind::ReceiveDequeue => by_one_hit(index, record, raw::RAW_COPY),
-        Kind::WriteCall => at(index, record, |hit| hit.from == record.offset),
+        Kind::ReceiveDequeue => {
+            by_one_hit(index, record, raw::RAW_COPY)?;
+            wait(index, record)
+        }
+        Kind::WriteCall => {
+            at(index, record, |hit| hit.from == record.offset)?;
+            wait(index, record)
+        }
         Kind::Retransmit | Kind::Drop => {
             at(index, record, |hit| (hit.from, hit.to) == (record.offset, record.end()))
         }
@@ -400,6 +415,23 @@ fn at(index: &Index<'_>, record: &Record, is_true: impl Fn(&Hit) -> bool) -> Che
     let hit = index.hit(record)?;
     let is_true = hit.flow == record.flow.0 && is_true(hit);
     is_true.then_some(()).ok_or_else(|| format!("{record:?} is of {hit:?}"))
+}
+
+/// The wait of a thread for a CPU before a call: of a write since its last call, of a read since one before. A call on a
+/// connection that the recorder does not know may count or not.
+fn wait(index: &Index<'_>, record: &Record) -> Checked {
+    let calls = index.calls.get(&record.thread).map_or(&[][..], Vec::as_slice);
+    let earlier = &calls[..calls.partition_point(|(at_ns, _)| *at_ns < record.at_ns)];
+    let last_known = earlier.iter().rposition(|(_, is_known)| *is_known);
+    let first = if record.kind == Kind::WriteCall { last_known.unwrap_or(0) } else { 0 };
+    let delay_ns = |at_ns| hits::run_delay_ns(record.thread, at_ns);
+    let is_base =
+        |since_ns| (delay_ns(record.at_ns) - delay_ns(since_ns)).max(1) == u64::from(record.extra);
+    let is_true = match record.extra {
+        0 => last_known.is_none(),
+        _ => earlier[first..].iter().any(|(at_ns, _)| is_base(*at_ns)),
+    };
+    is_true.then_some(()).ok_or_else(|| format!("its thread waited for another time: {record:?}"))
 }
 
 fn packet(index: &Index<'_>, record: &Record) -> Checked {
@@ -471,6 +503,9 @@ fn datagram(
 ) -> Checked {
     if record.point().is_none() || record.is_marked(marks::DERIVED) {
         return Ok(());
+    }
+    if record.kind == Kind::ReceiveDequeue {
+        wait(index, record)?;
     }
     let hit = index.hit(record)?;
     let known = *identities.entry((record.flow.0, record.offset)).or_insert(hit.datagram);

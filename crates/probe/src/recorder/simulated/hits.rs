@@ -65,6 +65,11 @@ pub(super) fn write(common: Common, seq: u32, left: u32, thread: u32) -> RawReco
     of(raw::RAW_WRITE, common, RawRecord { write })
 }
 
+/// Time that a thread was runnable without a CPU by then, in all its life: at times it does not wait.
+pub(super) fn run_delay_ns(thread: u32, at_ns: u64) -> u64 {
+    u64::from(thread) + at_ns / 50_000 * 1_000
+}
+
 /// Of `RAW_QUEUED`, `RAW_TRANSMIT`, `RAW_INPUT` and `RAW_RECEIVE`.
 pub(super) fn packet(kind: u8, common: Common, header: Header, sender: Sender) -> RawRecord {
     let Header { seq, len, ack, flags } = header;

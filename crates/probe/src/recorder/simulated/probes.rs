@@ -12,7 +12,7 @@ use super::rng::Rng;
 use super::truth::{Fate, Hit, Truth};
 use crate::decode::point_of_raw;
 use crate::hooks::When;
-use crate::layout::{RawEvent, RawRecord, constants as raw};
+use crate::layout::{RawAny, RawEvent, RawRecord, constants as raw};
 use crate::lists::{KINDS, Shape};
 use crate::programs::Counters;
 
@@ -304,7 +304,14 @@ impl Probes {
         };
         // By the slot, which should be that of the connection.
         let flow = self.slots[slot].connection * 2 + (truth.flow & 1);
-        let record = make(Common { at_ns, flow, marks });
+        let mut record = make(Common { at_ns, flow, marks });
+        if matches!(truth.kind, raw::RAW_WRITE | raw::RAW_COPY) {
+            // describe_thread()
+            let any = *record.any();
+            let run_delay_ns = hits::run_delay_ns(any.thread, at_ns);
+            record.any = RawAny { longs: [run_delay_ns, any.longs[1]], ..any };
+            self.truth.calls.push((any.thread, at_ns, flow / 2));
+        }
         if (raw::RAW_QUEUED..=raw::RAW_RECEIVE).contains(&truth.kind) {
             self.slots[slot].used_ns = at_ns;
         }

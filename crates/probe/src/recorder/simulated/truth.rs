@@ -39,6 +39,8 @@ pub(super) struct Hit {
 #[derive(Default)]
 pub(super) struct Truth {
     pub(super) hits: Vec<Hit>,
+    /// Calls that have a record in a list: thread, time and connection.
+    pub(super) calls: Vec<(u32, u64, u32)>,
     /// Anchors in lists.
     pub(super) anchors: u64,
     /// Connections that were opened, by number, with the index of their addresses.
