@@ -1,6 +1,7 @@
 //! The calls of the programs of a connection that moved bytes, from its records.
 
 use std::collections::HashMap;
+use std::num::NonZeroU32;
 
 use sockscope_record::{Kind, Point, Record, Side};
 
@@ -20,23 +21,30 @@ pub(crate) struct Call {
     pub end_ns: u64,
     pub offset: u64,
     pub bytes: u64,
-    /// Of a read of a stream: its thread waited for a CPU before it.
+    /// Of a call of a stream: its thread waited for a CPU before it.
     pub cpu_wait: CpuWait,
 }
 
 /// A wait for a CPU.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct CpuWait {
-    /// Time that the thread was runnable without a CPU since its read before, at least.
+    /// Time that the thread was runnable without a CPU, since its last call up to `since_ns`.
     waited_ns: u64,
-    /// When it last got its CPU; 0 where that is not known.
+    since_ns: u64,
+    /// When the thread last got its CPU, at the latest; 0 where that is not known.
     ran_ns: u64,
 }
 
 impl Call {
-    /// Time that its thread was runnable without a CPU since then, where it got its CPU after that.
-    pub fn waited_for_cpu_ns(&self, since_ns: u64) -> u64 {
-        self.cpu_wait.waited_ns.min(self.cpu_wait.ran_ns.saturating_sub(since_ns))
+    /// Time that its thread was runnable without a CPU since its call before, at least, and whether it was at all.
+    pub fn waited_for_cpu(&self, before: &Call) -> (u64, bool) {
+        let CpuWait { waited_ns, since_ns, ran_ns } = self.cpu_wait;
+        let latest_ns = waited_ns.min(ran_ns.saturating_sub(before.end_ns));
+        // A read of bytes that the read before left counts from that one. Where they lay there at another call
+        // before, the wait may be from before that call.
+        let is_own = since_ns >= before.end_ns
+            || (before.action, before.connection) == (Action::Read, self.connection);
+        (if is_own { latest_ns } else { 0 }, latest_ns > 0)
     }
 
     /// The position after its bytes.
@@ -99,15 +107,20 @@ fn datagrams(flow: &FlowStore, point: Point, action: Action) -> Vec<Call> {
 }
 
 fn writes(flow: &FlowStore) -> Vec<Call> {
-    let mut begun: HashMap<u32, u64> = HashMap::new();
+    let mut begun: HashMap<u32, (u64, CpuWait)> = HashMap::new();
     let mut writes = Vec::new();
     for event in &flow.events {
         match event.kind {
             // A call that waited for room may be announced again.
-            Kind::WriteCall => drop(begun.entry(event.thread).or_insert(event.at_ns)),
+            Kind::WriteCall => {
+                let waited_ns = known_ns(event.writer_runnable_ns());
+                let cpu_wait = CpuWait { waited_ns, since_ns: u64::MAX, ran_ns: event.at_ns };
+                begun.entry(event.thread).or_insert((event.at_ns, cpu_wait));
+            }
             Kind::WriteReturn => {
-                let start_ns = begun.remove(&event.thread).unwrap_or(event.at_ns);
-                writes.extend(call(event, Action::Write, start_ns));
+                let begun = begun.remove(&event.thread);
+                let (start_ns, cpu_wait) = begun.unwrap_or((event.at_ns, CpuWait::default()));
+                writes.extend(call(event, Action::Write, start_ns, cpu_wait));
             }
             _ => {}
         }
@@ -115,25 +128,28 @@ fn writes(flow: &FlowStore) -> Vec<Call> {
     writes
 }
 
+/// The wait that a record has, where 0 is unknown and 1 is no wait.
+fn known_ns(runnable_ns: Option<u32>) -> u64 {
+    runnable_ns.filter(|ns| *ns > 1).unwrap_or(0).into()
+}
+
 /// After a read took its bytes, the kernel acknowledges them. Over loopback it may then make the whole way of the next
 /// segments in this call, which takes longer than the read. It is no time of the program, and a later run has its own.
 fn reads(flow: &FlowStore) -> Vec<Call> {
     let mut dequeues = flow.at(Point::ReceiveDequeue).iter().peekable();
-    let mut waits = CpuWaits::of(flow);
     let mut reads = Vec::new();
     let mut rests_ns = Vec::new();
     for event in flow.events_of(Kind::ReadReturn) {
         let end = event.offset + u64::from(event.len);
         let first = dequeues.peek().filter(|pass| pass.thread == event.thread);
-        let cpu_wait =
-            first.map_or_else(CpuWait::default, |first| waits.before(first, event.at_ns));
+        let cpu_wait = first.map_or_else(CpuWait::default, |first| wait_of_read(flow, first));
         while dequeues.next_if(|pass| pass.end() < end).is_some() {}
         let own = dequeues.peek().filter(|pass| {
             (pass.end(), pass.thread) == (end, event.thread) && pass.at_ns <= event.at_ns
         });
         let rest_ns = own.map(|pass| event.at_ns - pass.at_ns);
         rests_ns.extend(rest_ns);
-        let read = call(event, Action::Read, event.at_ns).map(|read| Call { cpu_wait, ..read });
+        let read = call(event, Action::Read, event.at_ns, cpu_wait);
         reads.extend(read.map(|read| (read, rest_ns)));
         dequeues.next_if(|pass| pass.end() == end);
     }
@@ -145,7 +161,7 @@ fn reads(flow: &FlowStore) -> Vec<Call> {
     reads.into_iter().map(without_work).collect()
 }
 
-fn call(event: &Record, action: Action, start_ns: u64) -> Option<Call> {
+fn call(event: &Record, action: Action, start_ns: u64, cpu_wait: CpuWait) -> Option<Call> {
     let Record { at_ns: end_ns, offset, len, thread, .. } = *event;
     let bytes = u64::from(len);
     (bytes > 0).then_some(Call {
@@ -156,36 +172,22 @@ fn call(event: &Record, action: Action, start_ns: u64) -> Option<Call> {
         end_ns,
         offset,
         bytes,
-        cpu_wait: CpuWait::default(),
+        cpu_wait,
     })
 }
 
-/// The waits of readers for a CPU, read by read.
-struct CpuWaits<'a> {
-    arrivals: &'a [Passage],
-    /// Thread, wait and return of the read before.
-    before: (u32, u64, u64),
-}
-
-impl<'a> CpuWaits<'a> {
-    fn of(flow: &'a FlowStore) -> Self {
-        Self { arrivals: flow.at(Point::ReceiveEnqueue), before: (0, 0, 0) }
-    }
-
-    /// The wait before a read that began with these bytes. A record has the wait since the last read before its bytes
-    /// arrived. Where these lay there at the read before, that one's wait has a part of it.
-    fn before(&mut self, first: &Passage, returned_ns: u64) -> CpuWait {
-        let times = first.reader_times();
-        // 1 is no wait.
-        let all_ns = times.runnable_ns.map_or(0, |ns| u64::from(ns.get()));
-        let all_ns = if all_ns > 1 { all_ns } else { 0 };
-        let arrived = self.arrivals.partition_point(|pass| pass.end() <= first.offset);
-        let arrived_ns = self.arrivals.get(arrived).map_or(0, |pass| pass.at_ns);
-        let (thread, before_ns, end_ns) = self.before;
-        let was_there = thread == first.thread && arrived_ns <= end_ns;
-        self.before = (first.thread, all_ns, returned_ns);
-        let waited_ns = if was_there { all_ns.saturating_sub(before_ns) } else { all_ns };
-        CpuWait { waited_ns, ran_ns: times.on_cpu_ns.unwrap_or(0) }
+/// The wait for a CPU before a read that began with these bytes. It counts from their arrival, or from the last read
+/// that left them.
+fn wait_of_read(flow: &FlowStore, first: &Passage) -> CpuWait {
+    let times = first.reader_times();
+    let [arrivals, reads] = [Point::ReceiveEnqueue, Point::ReceiveDequeue].map(|at| flow.at(at));
+    let before = |passes: &[Passage]| passes.partition_point(|pass| pass.end() <= first.offset);
+    let arrived_ns = arrivals.get(before(arrivals)).map_or(0, |pass| pass.at_ns);
+    let left_ns = reads[..before(reads)].last().map_or(0, |pass| pass.at_ns);
+    CpuWait {
+        waited_ns: known_ns(times.runnable_ns.map(NonZeroU32::get)),
+        since_ns: arrived_ns.max(left_ns),
+        ran_ns: times.on_cpu_ns.unwrap_or(0),
     }
 }
 

@@ -221,15 +221,18 @@ impl Finder<'_> {
     /// program had the CPU in it, it is the time since. A wait for the CPU is no part of it, for any other thread. A
     /// program that takes longer than [`WARM_THINK_MAX_NS`] may sleep, and needs no CPU.
     fn own_ns(&self, before: Option<&Call>, call: &Call, since_ns: u64) -> (u64, bool) {
-        let is_one_thread = before.is_some_and(|before| before.thread == call.thread);
-        let waited_ns = if is_one_thread { call.waited_for_cpu_ns(since_ns) } else { 0 };
-        let whole_ns = call.start_ns.saturating_sub(since_ns).saturating_sub(waited_ns);
-        if !is_one_thread || whole_ns >= WARM_THINK_MAX_NS {
+        let all_ns = call.start_ns.saturating_sub(since_ns);
+        let Some(before) = before.filter(|before| before.thread == call.thread) else {
+            return (all_ns, false);
+        };
+        let (waited_ns, has_waited) = call.waited_for_cpu(before);
+        let whole_ns = all_ns.saturating_sub(waited_ns);
+        if whole_ns >= WARM_THINK_MAX_NS {
             return (whole_ns, false);
         }
         let other_ns = self.cpus.last_other_ns(call.thread, since_ns, call.start_ns);
         let own_ns = other_ns.map_or(whole_ns, |other_ns| whole_ns.min(call.start_ns - other_ns));
-        (own_ns, waited_ns > 0 || other_ns.is_some())
+        (own_ns, has_waited || other_ns.is_some())
     }
 
     /// The time between a call and the begin of a read that waited. It is known where the other program waited for the CPU.
@@ -412,12 +415,13 @@ mod tests {
     #[test]
     fn a_wait_for_the_cpu_is_not_the_readers_own() {
         // 500 bytes lie there. The reader lost its CPU before the second read, for 400 us, and before the last, for 30 us.
+        // A wait counts from the read before, which left them.
         let text = "1us write +500 thread=1 | 1us 1-7 +500 | 2us write-return +500 thread=1 |
             10us 8 +100 runq=1 ran=1us thread=2 | 10us read-return +100 thread=2 |
             420us 8 +100 runq=400us ran=415us thread=2 | 420us read-return +100 thread=2 |
-            423us 8 +100 runq=400us ran=415us thread=2 | 423us read-return +100 thread=2 |
-            430us 8 +100 runq=400us ran=415us thread=2 | 430us read-return +100 thread=2 |
-            470us 8 +100 runq=430us ran=465us thread=2 | 470us read-return +100 thread=2";
+            423us 8 +100 runq=1 ran=415us thread=2 | 423us read-return +100 thread=2 |
+            430us 8 +100 runq=1 ran=415us thread=2 | 430us read-return +100 thread=2 |
+            470us 8 +100 runq=30us ran=465us thread=2 | 470us read-return +100 thread=2";
         let server = &found(text).unwrap()[1];
         assert_eq!(server, "r100/0 r100/10 r100/3 r100/7 r100/10");
         // These bytes arrived after the read before: the wait is since that one.
@@ -426,6 +430,46 @@ mod tests {
             51us write +100 thread=1 | 52us 1-7 +100 | 53us write-return +100 thread=1 |
             90us 8 +100 runq=30us ran=85us thread=2 | 90us read-return +100 thread=2";
         assert!(found(text).unwrap()[1].ends_with(" r100/10"), "{:?}", found(text));
+    }
+
+    #[test]
+    fn a_wait_for_the_cpu_is_not_the_writers_own() {
+        // The writer lost its CPU for 400 us before the second write. Before the third, 3 us after that, a call of another
+        // kind waited, for longer than the time between.
+        let text = |waits: [&str; 3]| {
+            let writes = [1, 421, 425].into_iter().zip(waits).map(|(at, wait)| {
+                format!(
+                    "{at}us write +100 {wait} thread=1 | {at}us 1-7 +100 | {}us write-return +100 thread=1",
+                    at + 1
+                )
+            });
+            let read = "500us 8 +300 thread=2 | 500us read-return +300 thread=2".to_owned();
+            writes.chain([read]).collect::<Vec<_>>().join(" | ")
+        };
+        let writes = |waits| found(&text(waits)).unwrap()[0].clone();
+        assert_eq!(writes(["extra=0", "runq=400us", "runq=9us"]), "w100/1 w100/19 w100/0");
+        // Not known, and no time at all.
+        assert_eq!(writes(["extra=0", "extra=0", "extra=1"]), "w100/1 w100/419 w100/3");
+    }
+
+    #[test]
+    fn a_wait_that_may_be_from_before_the_last_write_is_not_taken_off() {
+        // 200 bytes lie there at 1 us. Before the second read the thread writes. It lost its CPU for 40 us before that,
+        // and for 5 us after it.
+        let text = |since: &str| {
+            format!(
+                "1us write +100 thread=1 | 1us 1-7 +100 | 2us write-return +100 thread=1 |
+                {since} write +100 thread=1 | {since} 1-7 +100 | {since} write-return +100 thread=1 |
+                10us 8 +100 runq=1 ran=1us thread=2 | 10us read-return +100 thread=2 |
+                60us <write +9 runq=40us thread=2 | 60us <1-7 +9 | 61us <write-return +9 thread=2 |
+                91us 8 +100 runq=45us ran=85us thread=2 | 91us read-return +100 thread=2 |
+                99us <8 +9 thread=1 | 99us <read-return +9 thread=1"
+            )
+        };
+        assert_eq!(found(&text("3us")).unwrap()[1], "r100/0 w9/10 r100/30");
+        // Bytes that arrive after the write: the wait is since the write.
+        let later = text("62us").replace("runq=45us", "runq=5us");
+        assert_eq!(found(&later).unwrap()[1], "r100/0 w9/10 r100/25");
     }
 
     #[test]
