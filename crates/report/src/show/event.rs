@@ -1,6 +1,7 @@
 //! The end of a line: the fields that the kind of the event gives a meaning to.
 
 use std::fmt::{Result, Write};
+use std::num::NonZeroU32;
 
 use sockscope_analysis::{DropReasons, device_name};
 use sockscope_record::{
@@ -20,7 +21,7 @@ pub(super) fn write_details(event: &Record, reasons: &DropReasons, text: &mut St
         | Kind::InputDequeue => write_segment(event, text)?,
         Kind::ReceiveEnqueue => write_thread("wakes thread", event, text)?,
         Kind::ReceiveDequeue => write_reader(event, text)?,
-        Kind::WriteCall => write_thread("thread", event, text)?,
+        Kind::WriteCall => write_writer(event, text)?,
         Kind::WriteReturn | Kind::ReadReturn => write_return(event, text)?,
         Kind::Transaction => write_transaction(event, text)?,
         Kind::BlocksAgain => write_blocks_again(event, text)?,
@@ -92,9 +93,18 @@ fn write_reader(event: &Record, text: &mut String) -> Result {
     if let Some(on_cpu_ns) = times.on_cpu_ns {
         write!(text, "on CPU for {} ", Micros(event.at_ns.saturating_sub(on_cpu_ns)))?;
     }
-    // 1: the thread did not wait.
-    if let Some(runnable_ns) = times.runnable_ns.filter(|ns| ns.get() > 1) {
-        write!(text, "waited {} for it ", Micros(runnable_ns.get().into()))?;
+    write_wait(times.runnable_ns.map_or(0, NonZeroU32::get), "it", text)
+}
+
+fn write_writer(event: &Record, text: &mut String) -> Result {
+    write_thread("thread", event, text)?;
+    write_wait(event.writer_runnable_ns().unwrap_or(0), "a CPU", text)
+}
+
+/// 0: the wait is not known; 1: the thread did not wait.
+fn write_wait(runnable_ns: u32, for_what: &str, text: &mut String) -> Result {
+    if runnable_ns > 1 {
+        write!(text, "waited {} for {for_what} ", Micros(runnable_ns.into()))?;
     }
     Ok(())
 }

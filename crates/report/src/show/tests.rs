@@ -88,7 +88,7 @@ fn stalled_message() -> ConnectionStore {
         segment(9, Kind::InputDequeue, 0, 100, 0),
         Record { marks: marks::WAITED_FOR, ..by(4712, at(14, Kind::ReceiveEnqueue, 0, 100)) },
         by(4711, at(16, Kind::WriteReturn, 0, 100)),
-        by(4711, at(18, Kind::WriteCall, 100, 300)),
+        by(4711, at(18, Kind::WriteCall, 100, 300).with_writer_runnable_ns(1_500)),
         Record { code: nagle, ..by(4711, at(19, Kind::SendEnqueue, 100, 300)) },
         by(4712, at(20, Kind::Wakeup, 0, 0)),
         by(4712, at(31, Kind::Run, 0, 0)),
