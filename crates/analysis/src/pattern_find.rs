@@ -424,6 +424,11 @@ mod tests {
             470us 8 +100 runq=30us ran=465us thread=2 | 470us read-return +100 thread=2";
         let server = &found(text).unwrap()[1];
         assert_eq!(server, "r100/0 r100/10 r100/3 r100/7 r100/10");
+        // The read before ended some time after it took its bytes.
+        let text = "1us write +200 thread=1 | 1us 1-7 +200 | 2us write-return +200 thread=1 |
+            10us 8 +100 runq=1 ran=1us thread=2 | 11us read-return +100 thread=2 |
+            421us 8 +100 runq=390us ran=415us thread=2 | 422us read-return +100 thread=2";
+        assert_eq!(found(text).unwrap()[1], "r100/0 r100/21");
         // These bytes arrived after the read before: the wait is since that one.
         let text = "1us write +100 thread=1 | 1us 1-7 +100 | 2us write-return +100 thread=1 |
             50us 8 +100 runq=40us ran=48us thread=2 | 50us read-return +100 thread=2 |
