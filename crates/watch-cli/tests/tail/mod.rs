@@ -7,6 +7,7 @@ use std::fs;
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -14,6 +15,8 @@ use crate::common::{Program, Watch, may_record, watch};
 
 /// Runs with `watch`, each between two without it. `SOCKSCOPE_TURNS` has another number.
 const TURNS: usize = 60;
+/// Of one run, while other guests use the CPUs.
+const ATTEMPTS: usize = 60;
 const IDLE: usize = 10_000;
 /// Opened or closed one after another.
 const IDLE_AT_ONCE: usize = 100;
@@ -81,8 +84,30 @@ fn nginx(folder: &Path) -> Server {
     Server { name: "nginx", port, request, every: "500us", requests: "4000", _program: program }
 }
 
-/// p50 and p99 of one run, nanoseconds from the planned time.
+/// CPU time that other guests of the machine took from this one, in ticks of 10 ms: `steal` of /proc/stat (proc_stat(5)).
+fn stolen_ticks() -> u64 {
+    let stat = fs::read_to_string("/proc/stat").unwrap();
+    stat.split_whitespace().nth(8).and_then(|ticks| ticks.parse().ok()).expect("the column steal")
+}
+
+/// Runs that another guest disturbed, and that were made again.
+static DISTURBED: AtomicUsize = AtomicUsize::new(0);
+
+/// p50 and p99 of one run, nanoseconds from the planned time. A run is made again where another guest took CPU time.
 fn run(server: &Server) -> [f64; 2] {
+    for _ in 1..ATTEMPTS {
+        let before = stolen_ticks();
+        let figures = run_once(server);
+        if stolen_ticks() == before {
+            return figures;
+        }
+        DISTURBED.fetch_add(1, Ordering::Relaxed);
+        thread::sleep(SETTLES);
+    }
+    run_once(server)
+}
+
+fn run_once(server: &Server) -> [f64; 2] {
     let lab = Path::new(env!("CARGO_BIN_EXE_sockscope-watch")).with_file_name("sockscope-lab");
     let output = Command::new(&lab)
         .args(["lab", "work", "text-client", "--to", &format!("127.0.0.1:{}", server.port)])
@@ -163,6 +188,10 @@ fn root_a_watched_server_answers_as_soon() {
                 alone.push(run(&server));
             }
             print_ratios(&server, &alone, &watched_runs);
+            let disturbed = DISTURBED.swap(0, Ordering::Relaxed);
+            println!(
+                "{disturbed} runs were made again, as another guest of the machine took CPU time"
+            );
         }
     }
 }
