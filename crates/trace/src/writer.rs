@@ -90,7 +90,7 @@ impl BundleWriter {
 
     /// From here on one write has 32 KiB of records at most. A kernel without preemption (`PREEMPT_NONE`) lets no other
     /// thread run on a CPU during a write: a server whose answer is due there waits. One write of a whole batch of 800 KiB
-    /// took 0.5 to 1 ms. Call it before [`BundleWriter::write_by_thread`].
+    /// took 0.4 to 1 ms. Call it before [`BundleWriter::write_by_thread`].
     pub fn write_in_pieces(&mut self) {
         self.output.write_in_pieces();
     }

@@ -80,8 +80,7 @@ impl Connections {
         let first = from as usize / PAGE;
         let first = if first < self.pages.len() { first } else { 0 };
         let passed = &self.pages[first..self.pages.len().min(first + PASSED_MAX)];
-        let taken = passed.iter().enumerate().filter(|(_, page)| page.is_some());
-        let last = taken.take(pages).nth(pages - 1);
+        let last = passed.iter().enumerate().filter(|(_, page)| page.is_some()).nth(pages - 1);
         let after = first + last.map_or(passed.len(), |(index, _)| index + 1);
         let states = self.pages[first..after].iter().flatten();
         let states = states.flat_map(|page| page.states.iter().flatten().map(|state| &**state));

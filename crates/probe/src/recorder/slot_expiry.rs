@@ -14,8 +14,8 @@ use crate::layout::FLOW_SLOTS;
 const IDLE: Duration = Duration::from_secs(150);
 /// The decoder's own limit, where the event of the end was missed.
 pub(super) const IDLE_MAX: Duration = Duration::from_secs(180);
-/// Slots of one request, and the time between two requests: each slot every 26 s. A kernel without preemption lets no other
-/// thread run on the CPU during a request, of 2,048 slots for 0.1 ms.
+/// Slots of one request, and the time between two requests: each slot every 26 s. A request of 2,048 slots
+/// took up to 0.1 ms. A kernel without preemption lets no other thread run on that CPU meanwhile.
 const SLOTS_AT_ONCE: u32 = 256;
 const EVERY: Duration = Duration::from_millis(100);
 

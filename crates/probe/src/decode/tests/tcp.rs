@@ -833,7 +833,7 @@ fn a_write_is_a_call_that_the_wait_of_a_read_counts_from() {
 }
 
 #[test]
-fn a_write_counts_from_a_call_of_another_kernel_thread_number_not_at_all() {
+fn a_write_does_not_count_from_an_earlier_thread_of_its_number() {
     assert_eq!(
         waited_ns(
             "10 write 1000+9 room thread=7 delay=1000 | 20 write 1009+9 room thread=7 delay=3
