@@ -1,10 +1,11 @@
 //! `sockscope replay`: calls of recorded programs made again, and the change next to the program that was changed.
 //!
 //! The short form has few kinds of traffic and few runs. The full form (`SOCKSCOPE_SOAK=full`) has eight kinds and prints
-//! a table: the recording, its copy, the changed program and its prediction. Each program is recorded three times, in turns
-//! with the replays, and medians are compared: a replay cannot be closer than these recordings are to each other. Both
-//! ends are bound to one CPU, and then to two: a program whose CPUs the kernel chooses takes another time in each
-//! recording. `SOCKSCOPE_KINDS` selects kinds, as `split,http`.
+//! a table: the recording, its copy, the changed program and its prediction. Each program is recorded several times, in
+//! turns with the replays. A ratio has its interval, and next to it the ratio of every second recording to the others:
+//! a replay cannot be closer than these recordings are to each other. Both ends are bound to one CPU, and then to two: a
+//! program whose CPUs the kernel chooses takes another time in each recording. `SOCKSCOPE_KINDS` selects kinds, as
+//! `split,http`.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -17,20 +18,54 @@ use crate::report::{count, text};
 use crate::schema::Schema;
 use crate::turn;
 
-/// Kinds of `kinds.py`, their sizes, and the change between a kind and its twin. Each recording takes some 30 ms at least.
-const KINDS: [(&str, &[&str], &str); 8] = [
-    ("split", &["--calls", "50"], "one-write"),
-    ("slow-reader", &[], "read-bytes=65536"),
-    ("pipelined", &["--calls", "1000"], "one-write"),
-    ("bulk", &["--megabytes", "2048"], "read-bytes=65536"),
-    ("chat", &["--calls", "50"], "nodelay"),
-    ("http", &["--calls", "50"], "one-write"),
-    ("datagrams", &["--calls", "1000"], "think=-300us"),
-    ("thinking", &["--calls", "50"], "one-write"),
+/// A kind of traffic.
+#[derive(Clone, Copy)]
+struct Kind {
+    /// For `kinds.py`.
+    name: &'static str,
+    size: &'static [&'static str],
+    /// Between this kind and its twin.
+    change: &'static str,
+    /// Recordings, each with its replay. Where nothing waits for a timer, recordings differ more.
+    turns: usize,
+    /// Recordings of the twin in a turn: one takes some 10 ms, where its original takes seconds.
+    twins: usize,
+    /// A change that takes a wait away needs a recording without one.
+    needs_warm: bool,
+}
+
+const KINDS: [Kind; 8] = [
+    Kind::of("split", &["--calls", "50"], "one-write").warm(),
+    Kind::of("slow-reader", &[], "read-bytes=65536"),
+    Kind::of("pipelined", &["--calls", "1000"], "one-write").turns(12),
+    Kind::of("bulk", &["--megabytes", "2048"], "read-bytes=65536").turns(8),
+    Kind::of("chat", &["--calls", "50"], "nodelay"),
+    Kind::of("http", &["--calls", "50"], "one-write").warm(),
+    Kind::of("datagrams", &["--calls", "1000"], "think=-300us").turns(12),
+    Kind::of("thinking", &["--calls", "50"], "one-write"),
 ];
 
-/// Of recordings without a wait: 50 calls of 0.1 ms would say little.
-const MANY_CALLS: [&str; 2] = ["--calls", "500"];
+impl Kind {
+    const fn of(name: &'static str, size: &'static [&'static str], change: &'static str) -> Self {
+        Self { name, size, change, turns: 3, twins: 4, needs_warm: false }
+    }
+
+    const fn turns(self, turns: usize) -> Self {
+        Self { turns, twins: 2, ..self }
+    }
+
+    const fn warm(self) -> Self {
+        Self { needs_warm: true, ..self }
+    }
+
+    fn is_chosen(self) -> bool {
+        let chosen = std::env::var("SOCKSCOPE_KINDS").ok();
+        chosen.is_none_or(|kinds| kinds.split(',').any(|it| it == self.name))
+    }
+}
+
+/// Of a recording for `--warm`.
+const WARM_CALLS: [&str; 2] = ["--calls", "500"];
 
 fn is_full() -> bool {
     std::env::var("SOCKSCOPE_SOAK").is_ok_and(|form| form == "full")
@@ -171,9 +206,7 @@ fn root_a_change_that_a_connection_cannot_have_is_refused_in_one_line() {
     assert!(refused(&["--set", "faster"]).contains("faster is no change"));
 }
 
-/// Recordings of each program: the kernel and other guests of the machine make each one different.
-const RECORDINGS: usize = 3;
-/// One is made again where other guests took more than this part of the CPU time, so often at most.
+/// A turn is made again where other guests took more than this part of the CPU time, so often at most.
 const STOLEN_MAX: f64 = 0.005;
 const ATTEMPTS: usize = 4;
 
@@ -185,128 +218,152 @@ fn cpu_times() -> (f64, f64) {
     (times.iter().sum(), times[7])
 }
 
-/// The values of several recordings, or of their replays.
-#[derive(Default)]
+/// The values of several recordings, or of their replays, in the order of time.
 struct Values(Vec<f64>);
 
 impl Values {
-    fn of(values: impl IntoIterator<Item = f64>) -> Self {
-        let mut values: Vec<f64> = values.into_iter().collect();
-        values.sort_by(f64::total_cmp);
-        Self(values)
-    }
-
     fn median(&self) -> f64 {
-        let Self(values) = self;
-        let count = values.len();
-        if count == 0 {
-            f64::NAN
-        } else {
-            f64::midpoint(values[count / 2], values[(count - 1) / 2])
-        }
+        middle_and_ends(self.0.clone(), 0)[0]
     }
 
-    /// The largest as a multiple of the smallest.
-    fn spread(&self) -> f64 {
-        let Self(values) = self;
-        values.last().unwrap_or(&f64::NAN) / values.first().unwrap_or(&f64::NAN)
+    /// Every second one.
+    fn half(&self, first: usize) -> Self {
+        Self(self.0.iter().skip(first).step_by(2).copied().collect())
     }
+
+    /// The ratio to others: the middle of the ratios of all pairs, and its interval of 95 % (H. B. Mann and D. R. Whitney,
+    /// 1947). With three of each kind it has all ratios.
+    fn by(&self, others: &Self) -> String {
+        let [count, other_count] = [self.0.len(), others.0.len()].map(|count| count as f64);
+        let ratios = self.0.iter().flat_map(|one| others.0.iter().map(move |other| one / other));
+        let deviation = (count * other_count * (count + other_count + 1.0) / 12.0).sqrt();
+        let below = (count * other_count / 2.0 - 1.96 * deviation).max(0.0) as usize;
+        let [middle, low, high] = middle_and_ends(ratios.collect(), below);
+        format!("{middle:>5.2} ({low:.2} to {high:.2})")
+    }
+
+    /// The line of a table: the program, its replay, and the A/A control of the program.
+    fn print(&self, name: &str, replay: &Self) {
+        let control = self.half(0).by(&self.half(1));
+        let [own, copy] = [self, replay].map(Self::median);
+        println!("  {name:<29}{own:>15.4} {copy:>15.4} {:>21} {control:>21}", replay.by(self));
+    }
+}
+
+/// The median, and the values with so many below and above.
+fn middle_and_ends(mut values: Vec<f64>, outside: usize) -> [f64; 3] {
+    values.sort_by(f64::total_cmp);
+    let last = values.len() - 1;
+    let middle = f64::midpoint(values[last / 2], values[values.len() / 2]);
+    [middle, values[outside], values[last - outside]]
+}
+
+#[test]
+fn a_ratio_has_an_interval() {
+    let of = |values: &[f64]| Values(values.to_vec());
+    assert_eq!(of(&[2.0, 4.0, 3.0]).by(&of(&[1.0, 2.0, 1.0])), " 2.00 (1.00 to 4.00)");
+    let many = Values((1..=20).map(f64::from).collect());
+    assert_eq!((many.median(), many.half(1).0[0]), (10.5, 2.0));
+    assert_eq!(many.by(&many), " 1.00 (0.67 to 1.50)");
 }
 
 /// Recordings of a kind and of its changed twin in turns, each original with its replay.
 struct Measured {
-    kind: &'static str,
+    kind: Kind,
     cpus: &'static str,
-    replays: Vec<Value>,
+    turns: Vec<Turn>,
+}
+
+struct Turn {
+    replay: Value,
     /// With the think times of a recording without a wait.
-    warm_replays: Vec<Value>,
-    twins: Vec<Value>,
-    /// Part of the CPU time of each turn that other guests of the machine took.
-    stolen: Vec<f64>,
+    warm_replay: Option<Value>,
+    /// Figures of the changed program.
+    twins: Vec<f64>,
+    /// Part of the CPU time that other guests of the machine took.
+    stolen: f64,
+}
+
+impl Turn {
+    fn of(kind: Kind, cpus: &str) -> Self {
+        let (all_before, stolen_before) = cpu_times();
+        let folder = TempDir::new().expect("a folder");
+        let at = |name: &str, size: &[&str], more: &[&str]| {
+            recorded(folder.path(), name, &[&[kind.name, "--cpus", cpus], size, more].concat())
+        };
+        let choice: &[&str] = if kind.name == "chat" { &["--connection", "all"] } else { &[] };
+        // Half of the twins before the replay, half after it.
+        let twins = || {
+            let figure_of = |index: usize| {
+                let twin = at(&format!("changed-{index}"), kind.size, &["--changed"]);
+                // The figures of the recording: the runs are of no use here.
+                let figures = replayed(&twin, &[choice, &["--rounds", "2"]].concat());
+                std::fs::remove_dir_all(twin).expect("it was written");
+                figure(&figures["original"])
+            };
+            (0..kind.twins / 2).map(figure_of).collect::<Vec<f64>>()
+        };
+        let mut all_twins = twins();
+        let dir = at("original", kind.size, &[]);
+        let set = [choice, &["--set", kind.change, "--rounds", "4"]].concat();
+        let replay = replayed(&dir, &set);
+        let warm_replay = kind.needs_warm.then(|| {
+            let warm = at("warm", &WARM_CALLS, &["--nodelay"]).display().to_string();
+            replayed(&dir, &[&set[..], &["--warm", &warm]].concat())
+        });
+        all_twins.extend(twins());
+        let (all, stolen) = cpu_times();
+        let stolen = (stolen - stolen_before) / (all - all_before);
+        Self { replay, warm_replay, twins: all_twins, stolen }
+    }
 }
 
 impl Measured {
-    fn of(kind: &'static str, size: &[&str], change: &'static str, cpus: &'static str) -> Self {
-        let folder = TempDir::new().expect("a folder");
-        let at = |name: &str, size: &[&str], more: &[&str]| {
-            recorded(folder.path(), name, &[&[kind, "--cpus", cpus], size, more].concat())
+    fn of(kind: Kind, cpus: &'static str) -> Self {
+        let undisturbed = |_| {
+            let mut attempts = (0..ATTEMPTS).map(|_| Turn::of(kind, cpus));
+            let first = attempts.next().expect("an attempt");
+            if first.stolen <= STOLEN_MAX {
+                return first;
+            }
+            attempts.find(|turn| turn.stolen <= STOLEN_MAX).unwrap_or(first)
         };
-        let choice: &[&str] = if kind == "chat" { &["--connection", "all"] } else { &[] };
-        let needs_warm = ["split", "http"].contains(&kind);
-        let quick_size = if needs_warm { &MANY_CALLS } else { size };
-        let mut own = Self {
-            kind,
-            cpus,
-            replays: vec![],
-            warm_replays: vec![],
-            twins: vec![],
-            stolen: vec![],
-        };
-        let measure = |name: &str| {
-            let dir = at(name, size, &[]);
-            let set = [choice, &["--set", change, "--rounds", "4"]].concat();
-            let replay = replayed(&dir, &set);
-            let warm = needs_warm.then(|| {
-                let quick = at(&format!("{name}-quick"), quick_size, &["--nodelay"]);
-                let quick = quick.display().to_string();
-                replayed(&dir, &[&set[..], &["--warm", &quick]].concat())
-            });
-            let twin = at(&format!("{name}-changed"), quick_size, &["--changed"]);
-            // The figures of the recording: the runs are of no use here.
-            let figures = replayed(&twin, &[choice, &["--rounds", "2"]].concat());
-            (replay, warm, figures["original"].clone())
-        };
-        for turn in 0..RECORDINGS {
-            let mut attempt = 0;
-            let (replay, warm, twin) = loop {
-                let (all_before, stolen_before) = cpu_times();
-                let measured = measure(&format!("{turn}-{attempt}"));
-                let (all, stolen) = cpu_times();
-                let share = (stolen - stolen_before) / (all - all_before);
-                attempt += 1;
-                if share <= STOLEN_MAX || attempt == ATTEMPTS {
-                    own.stolen.push(share);
-                    break measured;
-                }
-            };
-            own.replays.push(replay);
-            own.warm_replays.extend(warm);
-            own.twins.push(twin);
-        }
-        own
+        Self { kind, cpus, turns: (0..kind.turns).map(undisturbed).collect() }
     }
 
     fn values(&self, run: &str, value: impl Fn(&Value) -> f64) -> Values {
-        Values::of(self.replays.iter().map(|replay| value(&replay[run])))
+        Values(self.turns.iter().map(|turn| value(&turn.replay[run])).collect())
     }
 
-    fn print_copy(&self) {
-        let line = |name: &str, value: &dyn Fn(&Value) -> f64| {
-            let [own, copy] = ["original", "unchanged"].map(|run| self.values(run, value));
-            println!(
-                "  {name:<32} {:>14.4} {:>14.4} {:>6.2}  {:>6.2} {:>6.2}",
-                own.median(),
-                copy.median(),
-                copy.median() / own.median(),
-                own.spread(),
-                copy.spread()
-            );
-        };
-        let verdicts: Vec<&str> = self.replays.iter().map(|one| text(&one["verdict"])).collect();
-        let stolen: Vec<String> =
-            self.stolen.iter().map(|share| format!("{:.1} %", share * 100.0)).collect();
+    fn is_timed(&self) -> bool {
+        self.turns[0].replay["original"]["exchange_p50_ns"].is_number()
+    }
+
+    fn twins(&self) -> Values {
+        Values(self.turns.iter().flat_map(|turn| turn.twins.iter().copied()).collect())
+    }
+
+    fn print(&self) {
+        let verdicts: Vec<&str> =
+            self.turns.iter().map(|turn| text(&turn.replay["verdict"])).collect();
+        let count = |verdict: &str| verdicts.iter().filter(|one| **one == verdict).count();
+        let most = self.turns.iter().map(|turn| turn.stolen).fold(0.0, f64::max);
         println!(
-            "{} on CPUs: {}: {}; other guests took {}",
-            self.kind,
+            "{} on CPUs: {}; of {} runs {} are copies and {} unclear; other guests took {:.1} % of a run at most",
+            self.kind.name,
             self.cpus,
-            verdicts.join(", "),
-            stolen.join(", ")
+            verdicts.len(),
+            count("copy"),
+            count("unclear"),
+            most * 100.0
         );
-        let is_timed = self.replays[0]["original"]["exchange_p50_ns"].is_number();
-        line(if is_timed { "exchange p50, ns" } else { "throughput, B/s" }, &figure);
+        let line = |name: &str, value: &dyn Fn(&Value) -> f64| {
+            self.values("original", value).print(name, &self.values("unchanged", value));
+        };
+        line(if self.is_timed() { "exchange p50, ns" } else { "throughput, B/s" }, &figure);
         for side in ["client", "server"] {
-            let places = self.replays[0]["original"]["ledger"][side].as_object().expect("places");
-            for place in places.keys() {
+            let figures = &self.turns[0].replay["original"];
+            for place in figures["ledger"][side].as_object().expect("places").keys() {
                 let share =
                     |figures: &Value| figures["ledger"][side][place].as_f64().unwrap_or(0.0);
                 if self.values("original", share).median() > 0.05 {
@@ -314,23 +371,24 @@ impl Measured {
                 }
             }
         }
+        let predicted = self.values("changed", figure);
+        self.twins().print(self.kind.change, &predicted);
+        let warm = self.turns.iter().filter_map(|turn| turn.warm_replay.as_ref());
+        let warm: Vec<f64> = warm.map(|replay| figure(&replay["changed"])).collect();
+        if !warm.is_empty() {
+            self.twins().print("--warm", &Values(warm));
+        }
     }
 
-    fn print_predictions(&self, change: &str) {
-        for (name, replays) in [(change, &self.replays), ("--warm", &self.warm_replays)] {
-            let twins = Values::of(self.twins.iter().map(figure));
-            let predicted = Values::of(replays.iter().map(|replay| figure(&replay["changed"])));
-            if predicted.0.is_empty() {
-                continue;
-            }
-            println!(
-                "  {name:<32} {:>14.4} {:>14.4} {:>6.2}  {:>6.2} {:>6.2}",
-                twins.median(),
-                predicted.median(),
-                predicted.median() / twins.median(),
-                twins.spread(),
-                predicted.spread()
-            );
+    /// By cause: a change that made the program better by half makes its replay better.
+    fn check(&self) {
+        let is_better = |before: &Values, after: &Values, by: f64| match self.is_timed() {
+            true => after.median() * by < before.median(),
+            false => after.median() > before.median() * by,
+        };
+        if is_better(&self.values("original", figure), &self.twins(), 2.0) {
+            let [copy, predicted] = ["unchanged", "changed"].map(|run| self.values(run, figure));
+            assert!(is_better(&copy, &predicted, 1.0), "{}", self.kind.name);
         }
     }
 }
@@ -341,31 +399,12 @@ fn root_eight_kinds_are_replayed_next_to_their_changed_twins() {
     if !is_full() {
         return;
     }
-    println!(
-        "  {:<32} {:>14} {:>14} {:>6}  {:>6} {:>6}",
-        "medians of 3", "program", "replay", "ratio", "A/A", "A/A"
-    );
-    let chosen = std::env::var("SOCKSCOPE_KINDS").ok();
-    let is_chosen =
-        |kind| chosen.as_ref().is_none_or(|kinds| kinds.split(',').any(|it| it == kind));
-    let kinds = KINDS.into_iter().filter(|(kind, ..)| is_chosen(*kind));
-    let placed = kinds.flat_map(|kind| ["one", "two"].map(|cpus| (kind, cpus)));
-    for ((kind, size, change), cpus) in placed {
-        let measured = Measured::of(kind, size, change, cpus);
-        measured.print_copy();
-        measured.print_predictions(change);
-        // By cause: a change that made the program better by half makes its replay better.
-        let is_timed = measured.replays[0]["original"]["exchange_p50_ns"].is_number();
-        let is_better = |before: f64, after: f64, by: f64| match is_timed {
-            true => after * by < before,
-            false => after > before * by,
-        };
-        let original = measured.values("original", figure).median();
-        let changed = Values::of(measured.twins.iter().map(figure)).median();
-        if is_better(original, changed, 2.0) {
-            let [copy, predicted] =
-                ["unchanged", "changed"].map(|run| measured.values(run, figure).median());
-            assert!(is_better(copy, predicted, 1.0), "{kind}: {copy} to {predicted}");
+    println!("  {:<29}{:>15} {:>15} {:>21} {:>21}", "", "program", "replay", "ratio", "A/A");
+    for kind in KINDS.into_iter().filter(|kind| kind.is_chosen()) {
+        for cpus in ["one", "two"] {
+            let measured = Measured::of(kind, cpus);
+            measured.print();
+            measured.check();
         }
     }
 }
