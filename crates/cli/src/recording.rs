@@ -508,7 +508,7 @@ impl Job<'_> {
             host: machine::host(),
             kernel: machine::kernel(),
             machine: machine::machine(),
-            clock: vec![machine::clock()],
+            clock: vec![machine::reading()],
             command: told(self.command, self.how.no_arguments),
             pick: pick::describe(pick, !self.command.is_empty()),
             hooks: hooks.iter().map(recorded::hook).collect(),

@@ -18,7 +18,7 @@ fn record(at_ns: u64, kind: Kind, offset: u64) -> Record {
 fn bundle(dir: &Path, late_ns: u64) -> Vec<usize> {
     let meta = Meta {
         host: dir.file_name().unwrap().to_string_lossy().into_owned(),
-        clock: vec![ClockSnapshot { monotonic_ns: 1, realtime_ns: 1_790_000_000_000_000_001 }],
+        clock: vec![ClockSnapshot::new(1, 1_790_000_000_000_000_001)],
         ..Meta::default()
     };
     let mut writer = BundleWriter::create(dir, meta.clone()).unwrap();

@@ -58,7 +58,7 @@ fn main() {
 
 /// Writes the bundle, and returns the number of its records.
 fn write(dir: &Path, records: usize) -> u64 {
-    let clock = vec![ClockSnapshot { monotonic_ns: 1, realtime_ns: 1_795_771_800_000_000_000 }];
+    let clock = vec![ClockSnapshot::new(1, 1_795_771_800_000_000_000)];
     let meta = Meta { clock, ..Meta::default() };
     let mut writer = BundleWriter::create(dir, meta.clone()).expect("a new bundle");
     let mut traffic = Traffic::new(CONNECTIONS, BULK);

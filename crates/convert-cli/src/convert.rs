@@ -202,9 +202,7 @@ impl Bundle {
         notes: Vec<String>,
     ) -> Option<(BundleWriter, DirLock, Meta)> {
         let (writer, lock) = self.writer?;
-        let clock = summary
-            .span_ns
-            .map(|(first_ns, _)| ClockSnapshot { monotonic_ns: first_ns, realtime_ns: first_ns });
+        let clock = summary.span_ns.map(|(first_ns, _)| ClockSnapshot::new(first_ns, first_ns));
         let meta = Meta {
             loss: self.loss,
             clock: clock.into_iter().collect(),

@@ -53,7 +53,7 @@ fn text(bytes: &[u8]) -> String {
 
 /// Writes a bundle, and returns its records.
 fn bundle(dir: &Path, count: usize) -> Vec<Record> {
-    let clock = vec![ClockSnapshot { monotonic_ns: 0, realtime_ns: EPOCH_NS }];
+    let clock = vec![ClockSnapshot::new(0, EPOCH_NS)];
     let meta = Meta { clock, ..Meta::default() };
     let mut writer = BundleWriter::create(dir, meta.clone()).expect("a new bundle");
     for id in 1..=CONNECTIONS + 1 {

@@ -280,7 +280,7 @@ mod tests {
             _ => (Side::Server, 7_000 * MS, 400 * MS),
         };
         let time = |ms: u64| ms * MS + boot_ns;
-        let clock = ClockSnapshot { monotonic_ns: time(0), realtime_ns: SINCE_1970_NS + ahead_ns };
+        let clock = ClockSnapshot::new(time(0), SINCE_1970_NS + ahead_ns);
         let meta = Meta {
             host: host.to_owned(),
             kernel: format!("{host}-kernel"),

@@ -199,7 +199,7 @@ mod tests {
     const SINCE_1970_NS: u64 = 1_795_771_800_000_000_000;
 
     fn meta() -> Meta {
-        let clock = vec![ClockSnapshot { monotonic_ns: 1_000, realtime_ns: SINCE_1970_NS + 1_000 }];
+        let clock = vec![ClockSnapshot::new(1_000, SINCE_1970_NS + 1_000)];
         Meta { host: "web 1".to_owned(), clock, ..Meta::default() }
     }
 

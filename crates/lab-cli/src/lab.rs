@@ -168,7 +168,7 @@ fn on_kernel(
         host: machine::host(),
         kernel: machine::kernel(),
         machine: machine::machine(),
-        clock: vec![machine::clock()],
+        clock: vec![machine::reading()],
         command: std::env::args().collect(),
         drop_reasons: sockscope_probe::drop_reasons().into_iter().collect(),
         ..Meta::default()

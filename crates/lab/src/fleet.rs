@@ -242,7 +242,7 @@ impl Host {
             source: Source::Model,
             host: self.name.clone(),
             kernel: self.kernel.clone(),
-            clock: vec![ClockSnapshot { monotonic_ns, realtime_ns }],
+            clock: vec![ClockSnapshot::new(monotonic_ns, realtime_ns)],
             ..Meta::default()
         })
     }

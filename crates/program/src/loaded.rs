@@ -120,6 +120,8 @@ impl Loaded {
         let mut notes: Vec<String> = problems.iter().map(ToString::to_string).collect();
         let meta = bundle.meta();
         notes.extend(meta.notes.iter().cloned());
+        let steal_share = meta.steal_share();
+        notes.extend(steal_share.and_then(steal_note));
         let facts = TraceFacts {
             source: meta.source.name().to_owned(),
             missed: checker.missed(&bundle, &records),
@@ -129,6 +131,7 @@ impl Loaded {
             drop_reasons: meta.drop_reasons.clone(),
             network_namespaces: meta.network_namespaces.clone(),
             ended_ns: meta.ended_ns,
+            steal_share,
             clocks: host_clocks(meta),
         };
         Ok(Self { analyzer, facts, origin: origin(meta), part, threads })
@@ -324,6 +327,20 @@ fn clock(source: Source) -> Option<&'static str> {
         Source::Pcap => Some("of the capture"),
         Source::Unknown => None,
     }
+}
+
+/// A smaller part of the CPU time is not mentioned.
+const STEAL_MIN: f64 = 0.01;
+
+/// A sentence on the CPU time of others on the same host.
+fn steal_note(share: f64) -> Option<String> {
+    (share >= STEAL_MIN).then(|| {
+        format!(
+            "the host of this virtual machine gave {:.1} % of the CPU time or more to others (steal): waits for a CPU may be \
+             longer for it",
+            share * 100.0
+        )
+    })
 }
 
 /// Whether the end of the records was not found: later ones may be missing.

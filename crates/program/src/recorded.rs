@@ -7,7 +7,7 @@ use crate::machine;
 
 /// Adds what is known only at the end.
 pub fn complete(meta: &mut Meta, summary: &Summary) {
-    meta.clock.push(machine::clock());
+    meta.clock.push(machine::reading());
     meta.interfaces = machine::interfaces();
     meta.hooks = summary.hooks.iter().map(hook).collect();
     meta.ring = Ring { records: summary.list_records, bytes: summary.list_bytes };

@@ -189,6 +189,7 @@ fn analysis(connections: Vec<ConnectionAnalysis>, duration_ns: u64) -> Analysis 
             drop_reasons: DropReasons::new(),
             network_namespaces: NamespaceNames::new(),
             ended_ns: None,
+            steal_share: None,
             clocks: HostClocks::One,
         },
         start_ns: START_NS,

@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     fn clock(monotonic_ns: u64, realtime_ns: u64) -> WallClock {
-        let clock = vec![ClockSnapshot { monotonic_ns, realtime_ns }];
+        let clock = vec![ClockSnapshot::new(monotonic_ns, realtime_ns)];
         WallClock::of(&Meta { clock, ..Meta::default() })
     }
 

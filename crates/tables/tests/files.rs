@@ -37,7 +37,7 @@ fn all_records(count: u64) -> Vec<Record> {
 
 fn bundle(records: &[Record]) -> (TempDir, Bundle) {
     let folder = tempfile::tempdir().expect("a folder");
-    let clock = vec![ClockSnapshot { monotonic_ns: 0, realtime_ns: 1_795_771_800_000_000_000 }];
+    let clock = vec![ClockSnapshot::new(0, 1_795_771_800_000_000_000)];
     let meta = Meta { clock, host: "alpha".to_owned(), ..Meta::default() };
     let mut writer = BundleWriter::create(folder.path(), meta.clone()).expect("a new bundle");
     writer.append(records).expect("room on the disk");

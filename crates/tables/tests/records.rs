@@ -65,7 +65,7 @@ fn a_kind_is_a_word_and_a_number() {
 #[test]
 fn times_since_1970_are_those_of_the_first_reading_of_both_clocks() {
     let folder = tempfile::tempdir().expect("a folder");
-    let clock = vec![ClockSnapshot { monotonic_ns: 500, realtime_ns: 1_700_000_000_000_000_500 }];
+    let clock = vec![ClockSnapshot::new(500, 1_700_000_000_000_000_500)];
     let read = batches(&written(folder.path(), &every_kind(), clock));
     let at = read[0].column_by_name("at").expect("times").as_primitive::<TimestampNanosecondType>();
     assert_eq!(at.timezone(), Some("UTC"));
@@ -75,7 +75,7 @@ fn times_since_1970_are_those_of_the_first_reading_of_both_clocks() {
 #[test]
 fn a_time_that_does_not_fit_is_null_and_its_neighbours_are_not() {
     let folder = tempfile::tempdir().expect("a folder");
-    let clock = vec![ClockSnapshot { monotonic_ns: 500, realtime_ns: 1_700_000_000_000_000_500 }];
+    let clock = vec![ClockSnapshot::new(500, 1_700_000_000_000_000_500)];
     let at = |at_ns| Record { at_ns, flow: FlowId(2), ..Record::default() };
     let read = batches(&written(folder.path(), &[at(1), at(i64::MAX.cast_unsigned())], clock));
     let times = read[0].column_by_name("at").expect("times");

@@ -79,7 +79,7 @@ fn analysed() -> (Analysis, Stores) {
 }
 
 fn clock() -> WallClock {
-    let clock = vec![ClockSnapshot { monotonic_ns: 0, realtime_ns: EPOCH_NS.cast_unsigned() }];
+    let clock = vec![ClockSnapshot::new(0, EPOCH_NS.cast_unsigned())];
     WallClock::of(&Meta { clock, ..Meta::default() })
 }
 

@@ -232,7 +232,7 @@ mod tests {
         let offsets = |pairs: &[(u64, u64)]| {
             let pairs = pairs.iter();
             let clock: Vec<_> = pairs
-                .map(|&(monotonic_ns, realtime_ns)| ClockSnapshot { monotonic_ns, realtime_ns })
+                .map(|&(monotonic_ns, realtime_ns)| ClockSnapshot::new(monotonic_ns, realtime_ns))
                 .collect();
             offsets(&clock).unwrap()
         };

@@ -133,9 +133,18 @@ pub struct ClockSnapshot {
     pub monotonic_ns: u64,
     /// `CLOCK_REALTIME`, in nanoseconds since 1970.
     pub realtime_ns: u64,
+    /// Time since boot for which the host of a virtual machine ran others while a CPU of it had work, all CPUs together:
+    /// `steal` of proc_stat(5), rounded down to 10 ms. `None` where that is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub steal_ns: Option<u64>,
 }
 
 impl ClockSnapshot {
+    /// Of both clocks, where nothing else is known.
+    pub fn new(monotonic_ns: u64, realtime_ns: u64) -> Self {
+        Self { monotonic_ns, realtime_ns, steal_ns: None }
+    }
+
     /// Nanoseconds to add to a time of the trace to get the time since 1970.
     pub fn offset_ns(self) -> i128 {
         i128::from(self.realtime_ns) - i128::from(self.monotonic_ns)
@@ -198,6 +207,26 @@ pub struct Interface {
     pub qdisc: String,
     /// Offloads that are on (`tso`, `gro`).
     pub offloads: Vec<String>,
+}
+
+/// Times of others are rounded down to it.
+const STEAL_TICK_NS: u64 = 10_000_000;
+
+impl Meta {
+    /// The part of the CPU time between the first and the last reading of the clocks that the host of a virtual machine
+    /// gave to others at least, from 0 to 1: the readings are rounded by up to 10 ms. `None` where that is not known, and of a merged bundle, which may be of several hosts.
+    pub fn steal_share(&self) -> Option<f64> {
+        if self.source == Source::Merged {
+            return None;
+        }
+        let (first, last) = (self.clock.first()?, self.clock.last()?);
+        let steal_ns = last.steal_ns?.checked_sub(first.steal_ns?)?.saturating_sub(STEAL_TICK_NS);
+        let all_ns = last
+            .monotonic_ns
+            .checked_sub(first.monotonic_ns)?
+            .checked_mul(self.machine.cpus.into())?;
+        (all_ns > 0).then(|| (steal_ns as f64 / all_ns as f64).min(1.0))
+    }
 }
 
 impl Default for Meta {

@@ -35,7 +35,7 @@ mod tests {
     use sockscope_record::PointCost;
 
     use super::*;
-    use crate::meta::{ClockSnapshot, HookState, Ring, Source};
+    use crate::meta::{ClockSnapshot, HookState, Machine, Ring, Source};
 
     fn read(json: &str) -> Result<Meta, String> {
         Meta::from_json(json.as_bytes()).map_err(|error| error.to_string())
@@ -63,8 +63,35 @@ mod tests {
         meta.loss.points[3] = u64::MAX;
         meta.loss.events = 7;
         meta.cost[7] = PointCost { hits: 3, run_ns: 99 };
-        meta.clock.push(ClockSnapshot { monotonic_ns: 5, realtime_ns: 1_790_000_000_000_000_000 });
+        let clock = ClockSnapshot::new(5, 1_790_000_000_000_000_000);
+        meta.clock.extend([clock, ClockSnapshot { steal_ns: Some(70), ..clock }]);
         assert_eq!(Meta::from_json(&meta.to_json().unwrap()).unwrap(), meta);
+    }
+
+    #[test]
+    fn cpu_time_of_others_is_a_part_of_that_of_all_cpus() {
+        let at = |seconds: u64, steal_ns| {
+            let clock = ClockSnapshot::new(seconds * 1_000_000_000, 0);
+            ClockSnapshot { steal_ns, ..clock }
+        };
+        let machine = Machine { cpus: 2, ..Machine::default() };
+        let of = |clock: &[ClockSnapshot]| Meta {
+            clock: clock.to_vec(),
+            machine: machine.clone(),
+            ..Meta::default()
+        };
+        let share = |clock: &[ClockSnapshot]| of(clock).steal_share();
+        let (began, ended) = (at(100, Some(7)), at(110, Some(1_010_000_007)));
+        assert_eq!(share(&[began, ended]), Some(0.05));
+        // It may be no more than the rounding.
+        assert_eq!(share(&[began, at(110, Some(10_000_007))]), Some(0.0));
+        // A reading in the middle, as of a trace that `watch` kept.
+        assert_eq!(share(&[began, at(105, None), ended]), Some(0.05));
+        let unknown =
+            [share(&[]), share(&[began]), share(&[began, at(110, None)]), share(&[ended, began])];
+        assert_eq!(unknown, [None; 4]);
+        let merged = Meta { source: Source::Merged, ..of(&[began, ended]) };
+        assert_eq!(merged.steal_share(), None);
     }
 
     #[test]

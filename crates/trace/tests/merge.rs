@@ -19,7 +19,7 @@ fn host(dir: &Path, name: &str, booted_ns: u64, id: u32, records: &[(u64, Kind)]
         .collect();
     let meta = Meta {
         host: name.into(),
-        clock: vec![ClockSnapshot { monotonic_ns: 7, realtime_ns: booted_ns + 7 }],
+        clock: vec![ClockSnapshot::new(7, booted_ns + 7)],
         ..Meta::default()
     };
     let seen = Connection {
@@ -287,7 +287,7 @@ fn an_engine_of_another_host_is_refused() {
 fn with_process(dir: &Path, name: &str, connections: &[(u32, [&str; 2], Side)]) -> Bundle {
     let meta = Meta {
         host: name.into(),
-        clock: vec![ClockSnapshot { monotonic_ns: 7, realtime_ns: 1_007 }],
+        clock: vec![ClockSnapshot::new(7, 1_007)],
         sysctls: [("net.ipv4.tcp_sack".to_owned(), "1".to_owned())].into(),
         notes: vec!["a note".to_owned()],
         ..Meta::default()

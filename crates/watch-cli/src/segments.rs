@@ -127,7 +127,7 @@ impl Segments {
     fn begin(&mut self, now_ns: u64) -> Result<(), Error> {
         let number = self.next;
         let meta = Meta {
-            clock: vec![machine::clock()],
+            clock: vec![machine::reading()],
             network_namespaces: machine::network_namespaces(),
             ..self.meta.clone()
         };
@@ -157,7 +157,7 @@ impl Segments {
         let closed: Vec<Connection> = undescribed.cloned().collect();
         machine::keep_present_names(&mut open.meta.network_namespaces);
         let meta = Meta {
-            clock: [&open.meta.clock[..], &[machine::clock()]].concat(),
+            clock: [&open.meta.clock[..], &[machine::reading()]].concat(),
             loss: open.loss,
             ended_ns: Some(now_ns),
             ..open.meta

@@ -159,9 +159,11 @@ const HOSTS: [(&str, SideAt); 3] = [
 fn cut(part: &Path, (name, side_at): (&str, SideAt), clock: Clock) -> PathBuf {
     let bundle = Bundle::open(part).expect("it was kept");
     let dir = part.with_file_name(format!("{name}-{}.sockscope", clock.offset_ns));
-    let snapshot = |it: &ClockSnapshot| ClockSnapshot {
-        monotonic_ns: clock.at(it.monotonic_ns),
-        realtime_ns: it.realtime_ns.saturating_add_signed(clock.realtime_ns),
+    let snapshot = |it: &ClockSnapshot| {
+        ClockSnapshot::new(
+            clock.at(it.monotonic_ns),
+            it.realtime_ns.saturating_add_signed(clock.realtime_ns),
+        )
     };
     let snapshots = bundle.meta().clock.iter().map(snapshot).collect();
     let meta = Meta { host: name.to_owned(), clock: snapshots, ..bundle.meta().clone() };

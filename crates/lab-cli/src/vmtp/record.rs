@@ -73,7 +73,7 @@ impl Recording {
     /// Ends the bundle; `unseen` passages did not fit.
     pub fn finish(mut self, unseen: u64) -> Result<(), Failure> {
         self.write(0)?;
-        self.meta.clock.push(machine::clock());
+        self.meta.clock.push(machine::reading());
         self.meta.loss.events = unseen;
         self.writer.finish(self.meta)?;
         let dir = self.dir.display();
@@ -129,7 +129,7 @@ fn meta(side: Side) -> Meta {
         host: machine::host(),
         kernel: machine::kernel(),
         machine: machine::machine(),
-        clock: vec![machine::clock()],
+        clock: vec![machine::reading()],
         command: std::env::args().collect(),
         pick: format!("VMTP {} engine", side.name()),
         hooks: vec![hook("SendEnqueue+SendDequeue"), hook("ReceiveEnqueue+ReceiveDequeue")],

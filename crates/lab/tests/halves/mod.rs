@@ -38,11 +38,13 @@ pub fn is_of_client(record: &Record) -> bool {
 
 /// Writes the records of a host by its clock, in order of time.
 fn write(dir: &Path, connections: &[Connection], records: &[Record], clock: Clock) -> Bundle {
-    let snapshot = |ns: u64| ClockSnapshot {
-        monotonic_ns: clock.at(ns),
-        realtime_ns: 1_800_000_000_000_000_000u64
-            .saturating_add_signed(clock.realtime_ns)
-            .saturating_add(clock.at(ns)),
+    let snapshot = |ns: u64| {
+        ClockSnapshot::new(
+            clock.at(ns),
+            1_800_000_000_000_000_000u64
+                .saturating_add_signed(clock.realtime_ns)
+                .saturating_add(clock.at(ns)),
+        )
     };
     let last_ns = records.last().map_or(0, |record| record.at_ns);
     let name = dir.file_stem().unwrap().to_string_lossy().into_owned();

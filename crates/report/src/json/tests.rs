@@ -30,7 +30,7 @@ fn the_report_has_the_keys_of_its_schema() {
     has_keys(
         &report["trace"],
         "duration_ns records missed_records points source notes
-         start_ns missed_events finished tool_version host kernel clock command",
+         start_ns missed_events finished steal_share tool_version host kernel clock command",
     );
     has_keys(
         &report["trace"]["points"],

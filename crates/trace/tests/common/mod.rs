@@ -69,7 +69,7 @@ pub fn meta() -> Meta {
     Meta {
         tool_version: "0.1.0".into(),
         host: "alpha".into(),
-        clock: vec![ClockSnapshot { monotonic_ns: 1_000, realtime_ns: 1_790_000_000_000_001_000 }],
+        clock: vec![ClockSnapshot::new(1_000, 1_790_000_000_000_001_000)],
         ..Meta::default()
     }
 }

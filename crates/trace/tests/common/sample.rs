@@ -108,10 +108,8 @@ pub fn connections() -> [Connection; 2] {
 pub fn meta() -> Meta {
     let mut loss = LossCounts::default();
     loss.add(Some(Point::InterfaceDequeue), 0x1_0000_0001);
-    let snapshot = |monotonic_ns| ClockSnapshot {
-        monotonic_ns,
-        realtime_ns: 1_790_000_000_000_000_000 + monotonic_ns,
-    };
+    let snapshot =
+        |monotonic_ns| ClockSnapshot::new(monotonic_ns, 1_790_000_000_000_000_000 + monotonic_ns);
     let hook = |point: &str, hook: &str, state, note: &str| Hook {
         point: point.into(),
         hook: hook.into(),
