@@ -6,6 +6,8 @@ use super::figures::Figures;
 
 /// The figures of a copy differ by this part of the original's at most.
 pub const TOLERANCE: f64 = 0.10;
+/// A smaller part of the CPU time of others is not shown, and no reason to make a run again.
+pub const STEAL_MIN: f64 = 0.01;
 /// A smaller place of the ledger is not judged.
 pub const PLACE_MIN: f64 = 0.05;
 /// Runs whose figures differ by more than this part of their median cannot tell a copy from another run.
@@ -32,6 +34,8 @@ pub enum Figure {
     Throughput,
     /// The share of the reads on the CPU of the write that they waited for.
     SameCpu,
+    /// The part of the CPU time that the host of a virtual machine gave to others.
+    Steal,
     /// The share of a place in the ledger of the data of the client, or of the server.
     Place(&'static str, LedgerPart),
 }
@@ -60,11 +64,14 @@ impl Pair {
 /// The figures next to each other. Without exchanges the throughput is judged.
 pub fn pairs(original: &Figures, copy: &Figures) -> Vec<Pair> {
     let has_exchanges = original.p50_ns.is_some();
+    let is_disturbed = |figures: &Figures| figures.steal.is_some_and(|share| share >= STEAL_MIN);
+    let steal = original.steal.filter(|_| is_disturbed(original) || is_disturbed(copy));
     let single = [
         (Figure::P50, original.p50_ns, copy.p50_ns, true),
         (Figure::P99, original.p99_ns, copy.p99_ns, false),
         (Figure::Throughput, original.throughput, copy.throughput, !has_exchanges),
         (Figure::SameCpu, original.same_cpu, copy.same_cpu, false),
+        (Figure::Steal, steal, copy.steal, false),
     ];
     let mut pairs: Vec<Pair> = Vec::new();
     for (figure, original, copy, is_judged) in single {
@@ -111,6 +118,7 @@ impl Spread {
             Figure::P99 => run.p99_ns,
             Figure::Throughput => run.throughput,
             Figure::SameCpu => run.same_cpu,
+            Figure::Steal => run.steal,
             Figure::Place(side, part) => {
                 let place = LedgerPart::ALL.iter().position(|own| *own == part)?;
                 run.shares[usize::from(side == SIDES[1])].get(place).copied()
@@ -173,6 +181,18 @@ mod tests {
             other,
             Verdict::NotACopy(vec![first, Figure::Place("client", LedgerPart::ALL[1])])
         );
+    }
+
+    #[test]
+    fn cpu_time_of_others_is_shown_where_it_is_large_and_never_judged() {
+        let of = |steal| Figures { steal, ..figures(100.0, 0.5) };
+        let shows = |original, copy| {
+            let pairs = pairs(&of(original), &of(copy));
+            pairs.iter().any(|pair| pair.figure == Figure::Steal && !pair.is_judged)
+        };
+        assert!(shows(Some(0.02), Some(0.0)) && shows(Some(0.0), Some(0.02)));
+        assert!(!shows(Some(0.009), Some(0.0)) && !shows(None, Some(0.5)));
+        assert_eq!(judged(&of(Some(0.02)), &[of(Some(0.4))]), Verdict::Copy);
     }
 
     #[test]

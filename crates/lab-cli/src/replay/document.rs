@@ -62,6 +62,7 @@ fn figures(figures: &Figures) -> Value {
         "exchange_p99_ns": figures.p99_ns,
         "throughput_bytes_per_s": figures.throughput,
         "same_cpu": figures.same_cpu,
+        "steal_share": figures.steal,
         "ledger": { "client": ledger(client), "server": ledger(server) },
     })
 }

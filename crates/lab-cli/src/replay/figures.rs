@@ -19,6 +19,8 @@ pub struct Figures {
     pub shares: [Vec<f64>; 2],
     /// The share of the reads on the CPU of the write that they waited for.
     pub same_cpu: Option<f64>,
+    /// The part of the CPU time that the host of a virtual machine gave to others.
+    pub steal: Option<f64>,
 }
 
 impl Figures {
@@ -49,6 +51,7 @@ impl Figures {
                 .and_then(|flow| flow.throughput_bytes_per_s),
             shares,
             same_cpu,
+            steal: analysis.facts.steal_share,
         }
     }
 
@@ -67,6 +70,7 @@ impl Figures {
             throughput: of(&|run| run.throughput),
             shares,
             same_cpu: of(&|run| run.same_cpu),
+            steal: of(&|run| run.steal),
         }
     }
 

@@ -66,7 +66,7 @@ pub fn replay(arguments: &Replay) -> Result<Outcome, Failure> {
     fs::create_dir_all(&folder).map_err(|error| Failure::file("cannot create", &folder, &error))?;
     write_pattern(&folder, "pattern", &file)?;
     let changed = changes.apply(&file);
-    let runner = Runner::new()?;
+    let runner = Runner::new(original.steal)?;
     let cpus = cpus(original_same_cpu, &file)?;
     let loopback = Way::Loopback(cpus);
     let own_time = own_time(&runner, &folder, loopback, &file)?;

@@ -101,6 +101,7 @@ fn name(figure: Figure) -> String {
         Figure::P99 => "exchange p99".to_owned(),
         Figure::Throughput => "throughput".to_owned(),
         Figure::SameCpu => "reads on the writer's CPU".to_owned(),
+        Figure::Steal => "CPU time of other guests".to_owned(),
         Figure::Place(side, part) => format!("{side} {}", part.name()),
     }
 }
@@ -110,7 +111,9 @@ fn show(figure: Figure, value: f64) -> String {
         _ if value.is_nan() => "?".to_owned(),
         Figure::P50 | Figure::P99 => time(value as u64, Charset::Unicode),
         Figure::Throughput => rate(value),
-        Figure::SameCpu | Figure::Place(..) => percent((value * 1000.0).round() as u64),
+        Figure::SameCpu | Figure::Steal | Figure::Place(..) => {
+            percent((value * 1000.0).round() as u64)
+        }
     }
 }
 

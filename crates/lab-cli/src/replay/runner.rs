@@ -5,18 +5,19 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use sockscope_analysis::Analysis;
+use sockscope_analysis::{Analysis, TraceFacts};
 use sockscope_link::Interval;
 use sockscope_program::failure::Failure;
 use sockscope_program::loaded::Loaded;
 
+use super::closeness::STEAL_MIN;
 use super::figures::Figures;
 use crate::same_cpu::same_cpu;
 use crate::work::pattern::cpus::Cpus;
 
 /// The recorder, in the folder of this program or in PATH.
 const RECORDER: &str = "sockscope";
-/// A run with missed records is made so often at most.
+/// A run with missed records, or a disturbed one, is made so often at most.
 const ATTEMPTS: u32 = 3;
 /// Of the server at the other end of a wire.
 const AT: &str = "198.18.0.2:7000";
@@ -34,29 +35,40 @@ pub enum Way {
 pub struct Runner {
     program: PathBuf,
     recorder: PathBuf,
+    /// A run is made again where the host of a virtual machine gave more of the CPU time to others.
+    steal_max: f64,
 }
 
 impl Runner {
-    /// Of these programs.
-    pub fn new() -> Result<Self, Failure> {
+    /// Of these programs. So much of the CPU time of the recording went to others on the same host.
+    pub fn new(steal: Option<f64>) -> Result<Self, Failure> {
         let program = std::env::current_exe()?;
         let near = program.with_file_name(RECORDER);
         let recorder = if near.exists() { near } else { RECORDER.into() };
-        Ok(Self { program, recorder })
+        Ok(Self { program, recorder, steal_max: STEAL_MIN.max(steal.unwrap_or_default()) })
     }
 
     /// Records a run of the pattern in `file` into `dir`. A run with missed records is made again: its exchanges are not
-    /// known.
+    /// known. So is one that had less of the CPUs than the recording.
     pub fn run(&self, file: &Path, dir: &Path, way: Way) -> Result<(Analysis, Figures), Failure> {
         for _ in 1..ATTEMPTS {
             let run = self.run_once(file, dir, way)?;
-            if run.0.facts.missed.total() == 0 {
-                return Ok(run);
-            }
-            stderr!("sockscope: this run missed records, and is made again");
+            let Some(reason) = self.reason_to_repeat(&run.0.facts) else { return Ok(run) };
+            stderr!("sockscope: {reason}, and is made again");
             fs::remove_dir_all(dir).map_err(|error| Failure::file("cannot remove", dir, &error))?;
         }
         self.run_once(file, dir, way)
+    }
+
+    fn reason_to_repeat(&self, facts: &TraceFacts) -> Option<String> {
+        if facts.missed.total() > 0 {
+            return Some("this run missed records".to_owned());
+        }
+        let steal = facts.steal_share.filter(|share| *share > self.steal_max)?;
+        Some(format!(
+            "other guests had {:.1} % of the CPU time: this run was disturbed",
+            steal * 100.0
+        ))
     }
 
     fn run_once(&self, file: &Path, dir: &Path, way: Way) -> Result<(Analysis, Figures), Failure> {
@@ -114,11 +126,26 @@ fn quoted(word: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use sockscope_record::LossCounts;
+
     use super::*;
 
     #[test]
+    fn a_run_that_missed_records_or_had_less_of_the_cpus_is_made_again() {
+        let runner = Runner { program: "".into(), recorder: "".into(), steal_max: 0.02 };
+        let of = |steal_share, events| {
+            let missed = LossCounts { events, ..LossCounts::default() };
+            runner.reason_to_repeat(&TraceFacts { steal_share, missed, ..TraceFacts::default() })
+        };
+        assert_eq!([of(None, 0), of(Some(0.0), 0), of(Some(0.02), 0)], [None, None, None]);
+        assert_eq!(of(None, 1).unwrap(), "this run missed records");
+        let disturbed = "other guests had 2.1 % of the CPU time: this run was disturbed";
+        assert_eq!(of(Some(0.021), 0).unwrap(), disturbed);
+    }
+
+    #[test]
     fn a_wire_has_a_server_at_its_other_end() {
-        let runner = Runner { program: "/x/it's".into(), recorder: "r".into() };
+        let runner = Runner { program: "/x/it's".into(), recorder: "r".into(), steal_max: 0.01 };
         let words = |way| {
             let words = runner.words(Path::new("a b.toml"), way);
             words
