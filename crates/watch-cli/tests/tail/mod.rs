@@ -1,7 +1,8 @@
 //! The tail latency of servers with `watch` and without it, and the cost of idle connections.
 //!
 //! Only the full form (`SOCKSCOPE_SOAK=full`) runs: a percentile of a short run says nothing. It prints tables, and asserts
-//! that each request has its answer. The requests are those of `sockscope-lab lab work text-client`, an open loop.
+//! that each request has its answer. The requests are those of `sockscope-lab lab work text-client`, an open loop. `watch`
+//! runs in two forms: as the unit in `packaging/` has it, with a budget, and with all connections.
 
 use std::fs;
 use std::net::{TcpListener, TcpStream};
@@ -13,8 +14,25 @@ use std::time::{Duration, Instant};
 
 use crate::common::{Program, Watch, may_record, watch};
 
-/// Runs with `watch`, each between two without it. `SOCKSCOPE_TURNS` has another number.
-const TURNS: usize = 60;
+/// In each, every form runs between times without `watch`. `SOCKSCOPE_TURNS` has another number.
+const TURNS: usize = 40;
+/// Runs of a form in a turn. Their geometric mean counts.
+const RUNS: usize = 3;
+/// The options of a form, and the time until the share of the connections is settled.
+struct Form {
+    name: &'static str,
+    options: &'static [&'static str],
+    settles: Duration,
+}
+
+const FORMS: [Form; 2] = [
+    Form {
+        name: "watch --budget 3%",
+        options: &["--budget", "3%"],
+        settles: Duration::from_secs(12),
+    },
+    Form { name: "watch", options: &[], settles: SETTLES },
+];
 /// Of one run, while other guests use the CPUs.
 const ATTEMPTS: usize = 60;
 const IDLE: usize = 10_000;
@@ -122,8 +140,8 @@ fn run_once(server: &Server) -> [f64; 2] {
     ["p50", "p99"].map(|rank| report["exact_latency_ns"][rank].as_f64().unwrap())
 }
 
-fn watched(port: u16, folder: &Path) -> Watch {
-    let mut watch = Watch::start(&mut watch(&port.to_string(), folder, &[]));
+fn watched(port: u16, folder: &Path, options: &[&str]) -> Watch {
+    let mut watch = Watch::start(&mut watch(&port.to_string(), folder, options));
     watch.wait_for("a trace is kept when");
     watch
 }
@@ -155,16 +173,34 @@ fn the_interval_of_a_usual_value_is_narrower_with_more_values() {
     assert_eq!(of(100), "1.657 (1.560 to 1.759)");
 }
 
-/// Each run by the mean of those before and after it: of those with `watch`, and as a control of those without it.
-fn print_ratios(server: &Server, alone: &[[f64; 2]], watched: &[[f64; 2]]) {
-    for (rank, name) in ["p50", "p99"].into_iter().enumerate() {
-        let mean = |one: &[f64; 2], other: &[f64; 2]| f64::midpoint(one[rank], other[rank]);
-        let pairs = alone.windows(2).zip(watched);
-        let with = usual(pairs.map(|(pair, run)| run[rank] / mean(&pair[0], &pair[1])));
-        let triples = alone.windows(3);
-        let control = usual(triples.map(|runs| runs[1][rank] / mean(&runs[0], &runs[2])));
-        let alone_us = usual(alone.iter().map(|run| run[rank] / 1000.0));
-        println!("{} {name}: {alone_us} us alone; watched {with}; control {control}", server.name);
+/// p50 and p99: the geometric mean of runs.
+fn runs(server: &Server) -> [f64; 2] {
+    let runs: Vec<[f64; 2]> = (0..RUNS).map(|_| run(server)).collect();
+    [0, 1].map(|rank| (runs.iter().map(|run| run[rank].ln()).sum::<f64>() / RUNS as f64).exp())
+}
+
+/// Times without `watch`, one more than those with it, and these by their form.
+struct Times {
+    alone: Vec<[f64; 2]>,
+    watched: Vec<(usize, [f64; 2])>,
+}
+
+impl Times {
+    /// Each by the mean of those before and after it: of a form, or as a control of those without `watch`.
+    fn print(&self, server: &Server) {
+        for (rank, name) in ["p50", "p99"].into_iter().enumerate() {
+            let around = |one: &[f64; 2], other: &[f64; 2]| (one[rank] * other[rank]).sqrt();
+            let alone = usual(self.alone.iter().map(|time| time[rank] / 1000.0));
+            let triples = self.alone.windows(3);
+            let control = usual(triples.map(|it| it[1][rank] / around(&it[0], &it[2])));
+            println!("{} {name}: {alone} us alone; control {control}", server.name);
+            for (index, form) in FORMS.iter().enumerate() {
+                let pairs = self.alone.windows(2).zip(&self.watched);
+                let of_form = pairs.filter(|(_, (of, _))| *of == index);
+                let ratios = of_form.map(|(it, (_, time))| time[rank] / around(&it[0], &it[1]));
+                println!("{} {name}: {}: {}", server.name, form.name, usual(ratios));
+            }
+        }
     }
 }
 
@@ -178,17 +214,25 @@ fn root_a_watched_server_answers_as_soon() {
             let folder = tempfile::tempdir().unwrap();
             let server = server(folder.path());
             run(&server);
-            let mut alone = vec![run(&server)];
-            let mut watched_runs = Vec::new();
+            let mut times = Times { alone: vec![runs(&server)], watched: Vec::new() };
             for turn in 0..turns {
-                let watch = watched(server.port, &folder.path().join(format!("{turn}")));
-                thread::sleep(SETTLES);
-                watched_runs.push(run(&server));
-                watch.end();
-                thread::sleep(SETTLES);
-                alone.push(run(&server));
+                let first = turn % FORMS.len();
+                for index in [first, 1 - first] {
+                    let form = &FORMS[index];
+                    let dir = folder.path().join(format!("{turn}-{index}"));
+                    let watch = watched(server.port, &dir, form.options);
+                    let end = Instant::now() + form.settles;
+                    while Instant::now() < end {
+                        run_once(&server);
+                    }
+                    times.watched.push((index, runs(&server)));
+                    watch.end();
+                    fs::remove_dir_all(dir).unwrap();
+                    thread::sleep(SETTLES);
+                    times.alone.push(runs(&server));
+                }
             }
-            print_ratios(&server, &alone, &watched_runs);
+            times.print(&server);
             let disturbed = DISTURBED.swap(0, Ordering::Relaxed);
             println!(
                 "{disturbed} runs were made again, as another guest of the machine took CPU time"
@@ -218,7 +262,7 @@ fn root_idle_connections_cost_nothing() {
     if std::env::var("SOCKSCOPE_SOAK").is_ok_and(|form| form == "full") && may_record(test) {
         let folder = tempfile::tempdir().unwrap();
         let server = redis(folder.path());
-        let watch = watched(server.port, &folder.path().join("watch"));
+        let watch = watched(server.port, &folder.path().join("watch"), &[]);
         let before = cpu_ms(&watch);
         let mut idle = Vec::new();
         while idle.len() < IDLE {
