@@ -9,6 +9,9 @@ use crate::{
     ConnectionAnalysis, ConnectionStore, Events, Finding, FlowStore, Ledger, Passage, StoreWindow,
 };
 
+/// The list after the lists of the eight points.
+const EVENTS: usize = 8;
+
 /// One connection.
 #[derive(Debug)]
 pub(super) struct Kept {
@@ -18,6 +21,8 @@ pub(super) struct Kept {
     pub is_cut: bool,
     /// Since the last analysis.
     pub is_changed: bool,
+    /// By flow, lists with a record that is older than the one before it: a bit for each point, and [`EVENTS`].
+    unsorted: [u16; 2],
     /// Nothing was unread or moved in the window of the last analysis.
     is_settled: bool,
     /// End of the trace at the last analysis.
@@ -51,6 +56,7 @@ impl Kept {
             is_described: false,
             is_cut: false,
             is_changed: true,
+            unsorted: [0; 2],
             is_settled: false,
             analyzed_until_ns: 0,
             watched: [[false; 8]; 2],
@@ -61,11 +67,23 @@ impl Kept {
 
     pub fn push(&mut self, record: &Record) {
         self.is_changed = true;
-        let flow = &mut self.store.flows[record.flow.direction() as usize];
-        match Passage::of(record).filter(|_| !is_gone(record)) {
-            Some(pass) => flow.passages[pass.point.index()].push(pass),
-            None => flow.events.push(*record),
-        }
+        let direction = record.flow.direction() as usize;
+        let flow = &mut self.store.flows[direction];
+        let (list, before_ns) = match Passage::of(record).filter(|_| !is_gone(record)) {
+            Some(pass) => {
+                let list = pass.point.index();
+                let passes = &mut flow.passages[list];
+                let before_ns = passes.last().map(|last| last.at_ns);
+                passes.push(pass);
+                (list, before_ns)
+            }
+            None => {
+                let before_ns = flow.events.last().map(|last| last.at_ns);
+                flow.events.push(*record);
+                (EVENTS, before_ns)
+            }
+        };
+        self.unsorted[direction] |= u16::from(before_ns > Some(record.at_ns)) << list;
     }
 
     pub fn describe(&mut self, connection: Connection) {
@@ -85,13 +103,17 @@ impl Kept {
 
     /// Each list by time, equal times in order of arrival.
     pub fn sort(&mut self) {
-        for flow in &mut self.store.flows {
-            for passes in &mut flow.passages {
-                if !passes.is_sorted_by_key(|pass| pass.at_ns) {
+        for (flow, unsorted) in self.store.flows.iter_mut().zip(std::mem::take(&mut self.unsorted))
+        {
+            let is_unsorted = |list: usize| unsorted & (1 << list) != 0;
+            for (list, passes) in flow.passages.iter_mut().enumerate() {
+                if is_unsorted(list) {
                     passes.sort_by_key(|pass| pass.at_ns);
                 }
             }
-            flow.events.sort_by_time();
+            if is_unsorted(EVENTS) {
+                flow.events.sort_by_time();
+            }
         }
     }
 

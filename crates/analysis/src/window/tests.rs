@@ -161,6 +161,20 @@ fn a_request_waits_for_its_answer_in_each_slice() {
 }
 
 #[test]
+fn records_that_arrive_late_stand_in_time_order_in_each_list() {
+    let mut window = window("10ms 1-8 +100 | 30ms 1-8 +100 | 31ms wakeup");
+    window.refresh(TraceFacts::default(), Some(40 * MS));
+    let late = records("35ms 1-8 200..300 | 20ms 1-8 300..400 | 21ms wakeup");
+    window.push(&late);
+    window.refresh(TraceFacts::default(), Some(40 * MS));
+    let flow = window.store(ConnectionId(1)).unwrap().flow(Direction::FromClient);
+    let sent: Vec<u64> = flow.at(Point::SendEnqueue).iter().map(|pass| pass.at_ns / MS).collect();
+    assert_eq!(sent, [10, 20, 30, 35]);
+    assert!(flow.passages.iter().all(|list| list.is_sorted_by_key(|pass| pass.at_ns)));
+    assert!(flow.events.len() > 1 && flow.events.is_sorted_by_key(|event| event.at_ns));
+}
+
+#[test]
 fn the_memory_is_that_of_the_window() {
     let mut window = Window::new();
     window.connection(connection(1));
