@@ -309,16 +309,19 @@ impl Metrics {
             let curves = FlowCurves::new(store, direction, losses, reasons);
             for stage in Stage::ALL {
                 let of_stage = self.delays.get_or_create(&OfStage { stage: stage.name() });
-                let left = curves.delays(stage).into_iter();
+                let exponential = &mut self.exponential[stage as usize];
                 let mut longest_ns = None;
-                for residence in left.filter(|it| times.contains(&it.left_ns)) {
+                curves.each_delay(stage, |residence| {
+                    if !times.contains(&residence.left_ns) {
+                        return;
+                    }
                     let delay_s = residence.delay_ns() as f64 * NS;
                     // Few delays are longer than all before, and an exemplar costs more than the rest.
                     let is_longest = Some(residence.delay_ns()) > longest_ns;
                     longest_ns = longest_ns.max(Some(residence.delay_ns()));
                     of_stage.observe(delay_s, is_longest.then_some(example), None);
-                    self.exponential[stage as usize].observe(delay_s);
-                }
+                    exponential.observe(delay_s);
+                });
             }
         }
     }
