@@ -109,11 +109,12 @@ impl Segments {
             self.begin(now_ns)?;
         }
         let Some(open) = &mut self.open else { return Ok(()) };
-        for record in records {
-            let id = record.flow.connection();
-            if let Some(loss) = record.loss() {
-                open.loss.add_all(&std::iter::once(loss).collect());
-            }
+        let losses = records.iter().filter_map(Record::loss);
+        open.loss.add_all(&losses.collect());
+        // Records of one connection stand together: a request passes several points within microseconds.
+        let id_of = |record: &Record| record.flow.connection();
+        for run in records.chunk_by(|a, b| id_of(a) == id_of(b)) {
+            let id = id_of(&run[0]);
             if !open.described.contains(&id)
                 && let Some(connection) = self.known.get(&id)
             {
