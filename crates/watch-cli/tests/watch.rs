@@ -247,8 +247,10 @@ fn root_a_budget_leaves_whole_connections_out_and_counts_them() {
         |id: &u32| [0, 1].iter().all(|way| octets.get(&(2 * id + way)) == Some(&[400, 400]));
     let (whole, broken): (Vec<u32>, Vec<u32>) = ids.partition(whole);
     assert!(whole.len() > 10, "{whole:?}, {broken:?}");
-    // The kernel may skip probes while the machine's own agent has the CPU: these records are counted.
-    assert!(broken.len() as u64 <= meta.loss.total(), "{broken:?}, missed {}", meta.loss.total());
+    // The share may fall again while connections are open. The kernel may skip probes while the machine's own agent has
+    // the CPU. Both are counted.
+    let counted = number_before(&said, " of them left out on the way") + meta.loss.total();
+    assert!(broken.len() as u64 <= counted, "{broken:?}, missed {}: {said}", meta.loss.total());
 }
 
 /// A connection with 3000 bytes that the other end does not read, from a line on, and then connections as [`CHURN`].
