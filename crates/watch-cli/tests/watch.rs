@@ -231,12 +231,17 @@ fn root_a_budget_leaves_whole_connections_out_and_counts_them() {
     );
     // By flow: octets written, and octets read.
     let mut octets: BTreeMap<u32, [u64; 2]> = BTreeMap::new();
+    let mut left_out_later = Vec::new();
     let mut records = bundle.records().unwrap();
     while let Some(batch) = records.next_batch().unwrap() {
         for record in batch {
             let place = match record.kind {
                 Kind::SendEnqueue => 0,
                 Kind::ReceiveDequeue => 1,
+                Kind::LeftOut => {
+                    left_out_later.push(record.flow.connection().0);
+                    continue;
+                }
                 _ => continue,
             };
             octets.entry(record.flow.0).or_default()[place] += u64::from(record.len);
@@ -247,10 +252,10 @@ fn root_a_budget_leaves_whole_connections_out_and_counts_them() {
         |id: &u32| [0, 1].iter().all(|way| octets.get(&(2 * id + way)) == Some(&[400, 400]));
     let (whole, broken): (Vec<u32>, Vec<u32>) = ids.partition(whole);
     assert!(whole.len() > 10, "{whole:?}, {broken:?}");
-    // The share may fall again while connections are open. The kernel may skip probes while the machine's own agent has
-    // the CPU. Both are counted.
-    let counted = number_before(&said, " of them left out on the way") + meta.loss.total();
-    assert!(broken.len() as u64 <= counted, "{broken:?}, missed {}: {said}", meta.loss.total());
+    // The share may fall again while connections are open: these have a mark.
+    let broken: Vec<u32> = broken.into_iter().filter(|id| !left_out_later.contains(id)).collect();
+    // The kernel may skip probes while the machine's own agent has the CPU: these records are counted.
+    assert!(broken.len() as u64 <= meta.loss.total(), "{broken:?}, missed {}", meta.loss.total());
 }
 
 /// A connection with 3000 bytes that the other end does not read, from a line on, and then connections as [`CHURN`].
