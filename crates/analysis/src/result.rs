@@ -27,8 +27,8 @@ pub struct TraceFacts {
     /// When the recorded command ended, else the recording, on the clock of the records; `None` where that
     /// is not known.
     pub ended_ns: Option<u64>,
-    /// The part of the CPU time that the host of a virtual machine gave to others at least, from 0 to 1; `None` where that is not
-    /// known.
+    /// The part of the CPU time that the host of a virtual machine gave to others at least, from 0 to 1. `None` where
+    /// that is not known.
     pub steal_share: Option<f64>,
     /// The clocks of its hosts.
     pub clocks: HostClocks,

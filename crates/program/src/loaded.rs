@@ -329,8 +329,8 @@ fn clock(source: Source) -> Option<&'static str> {
     }
 }
 
-/// A smaller part of the CPU time is not mentioned.
-const STEAL_MIN: f64 = 0.01;
+/// A smaller part of the CPU time of others is not mentioned.
+pub const STEAL_MIN: f64 = 0.01;
 
 /// A sentence on the CPU time of others on the same host.
 fn steal_note(share: f64) -> Option<String> {

@@ -63,7 +63,7 @@ pub fn clock() -> ClockSnapshot {
     ClockSnapshot::new(monotonic_ns(), realtime_ns)
 }
 
-/// Both clocks now, with the time that the host of a virtual machine gave to others. It takes some 50 µs.
+/// Both clocks now, with the time that the host of a virtual machine gave to others. To read it takes longer than to read the clocks.
 pub fn reading() -> ClockSnapshot {
     let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
     ClockSnapshot { steal_ns: steal_ns(&stat), ..clock() }

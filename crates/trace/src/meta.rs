@@ -214,7 +214,8 @@ const STEAL_TICK_NS: u64 = 10_000_000;
 
 impl Meta {
     /// The part of the CPU time between the first and the last reading of the clocks that the host of a virtual machine
-    /// gave to others at least, from 0 to 1: the readings are rounded by up to 10 ms. `None` where that is not known, and of a merged bundle, which may be of several hosts.
+    /// gave to others at least, from 0 to 1: the readings are rounded by up to 10 ms. `None` where that is not known, and
+    /// of a merged bundle, which may be of several hosts.
     pub fn steal_share(&self) -> Option<f64> {
         if self.source == Source::Merged {
             return None;

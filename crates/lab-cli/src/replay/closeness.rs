@@ -1,13 +1,12 @@
 //! How close unchanged runs are to the recording, and whether they are a copy of it.
 
 use sockscope_analysis::LedgerPart;
+use sockscope_program::loaded::STEAL_MIN;
 
 use super::figures::Figures;
 
 /// The figures of a copy differ by this part of the original's at most.
 pub const TOLERANCE: f64 = 0.10;
-/// A smaller part of the CPU time of others is not shown, and no reason to make a run again.
-pub const STEAL_MIN: f64 = 0.01;
 /// A smaller place of the ledger is not judged.
 pub const PLACE_MIN: f64 = 0.05;
 /// Runs whose figures differ by more than this part of their median cannot tell a copy from another run.
@@ -65,7 +64,8 @@ impl Pair {
 pub fn pairs(original: &Figures, copy: &Figures) -> Vec<Pair> {
     let has_exchanges = original.p50_ns.is_some();
     let is_disturbed = |figures: &Figures| figures.steal.is_some_and(|share| share >= STEAL_MIN);
-    let steal = original.steal.filter(|_| is_disturbed(original) || is_disturbed(copy));
+    let is_shown = is_disturbed(original) || is_disturbed(copy);
+    let steal = is_shown.then_some(original.steal.unwrap_or(f64::NAN));
     let single = [
         (Figure::P50, original.p50_ns, copy.p50_ns, true),
         (Figure::P99, original.p99_ns, copy.p99_ns, false),
@@ -191,7 +191,9 @@ mod tests {
             pairs.iter().any(|pair| pair.figure == Figure::Steal && !pair.is_judged)
         };
         assert!(shows(Some(0.02), Some(0.0)) && shows(Some(0.0), Some(0.02)));
-        assert!(!shows(Some(0.009), Some(0.0)) && !shows(None, Some(0.5)));
+        assert!(!shows(Some(0.009), Some(0.0)) && !shows(None, None));
+        // An older recording does not have it.
+        assert!(shows(None, Some(0.02)));
         assert_eq!(judged(&of(Some(0.02)), &[of(Some(0.4))]), Verdict::Copy);
     }
 

@@ -8,9 +8,8 @@ use std::process::{Command, Stdio};
 use sockscope_analysis::{Analysis, TraceFacts};
 use sockscope_link::Interval;
 use sockscope_program::failure::Failure;
-use sockscope_program::loaded::Loaded;
+use sockscope_program::loaded::{Loaded, STEAL_MIN};
 
-use super::closeness::STEAL_MIN;
 use super::figures::Figures;
 use crate::same_cpu::same_cpu;
 use crate::work::pattern::cpus::Cpus;
