@@ -16,8 +16,11 @@ use crate::common::{Program, Watch, may_record, watch};
 
 /// In each, every form runs between times without `watch`. `SOCKSCOPE_TURNS` has another number.
 const TURNS: usize = 40;
-/// Runs of a form in a turn. Their geometric mean counts.
-const RUNS: usize = 3;
+/// Runs of a form in a turn, of half a second each: another guest of the machine disturbs few of them. Their geometric
+/// mean counts.
+const RUNS: usize = 8;
+/// Turns after which the figures so far are printed.
+const PRINTED: usize = 5;
 /// The options of a form, and the time until the share of the connections is settled.
 struct Form {
     name: &'static str,
@@ -78,7 +81,7 @@ fn redis(folder: &Path) -> Server {
         port,
         request: r"PING\r\n",
         every: "250us",
-        requests: "8000",
+        requests: "2000",
         _program: program,
     }
 }
@@ -99,7 +102,7 @@ fn nginx(folder: &Path) -> Server {
     let program = Program::start(Command::new("nginx").arg("-c").arg(&config));
     wait_until_it_listens(port);
     let request = r"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
-    Server { name: "nginx", port, request, every: "500us", requests: "4000", _program: program }
+    Server { name: "nginx", port, request, every: "500us", requests: "1000", _program: program }
 }
 
 /// CPU time that other guests of the machine took from this one, in ticks of 10 ms: `steal` of /proc/stat (proc_stat(5)).
@@ -120,7 +123,6 @@ fn run(server: &Server) -> [f64; 2] {
             return figures;
         }
         DISTURBED.fetch_add(1, Ordering::Relaxed);
-        thread::sleep(SETTLES);
     }
     println!("this run counts although another guest took CPU time: {ATTEMPTS} attempts");
     run_once(server)
@@ -231,8 +233,11 @@ fn root_a_watched_server_answers_as_soon() {
                     thread::sleep(SETTLES);
                     times.alone.push(runs(&server));
                 }
+                if (turn + 1) % PRINTED == 0 || turn + 1 == turns {
+                    println!("after {} turns:", turn + 1);
+                    times.print(&server);
+                }
             }
-            times.print(&server);
             let disturbed = DISTURBED.swap(0, Ordering::Relaxed);
             println!(
                 "{disturbed} runs were made again, as another guest of the machine took CPU time"
