@@ -98,6 +98,54 @@ test("keys, buttons and a double click zoom all figures of a flow, and a mark op
   await done();
 });
 
+test("steps of another host have a band as wide as the error of its clock", async () => {
+  const { page, wrong, done } = await open("one-write");
+  await page.evaluate(() => {
+    const step = (values) => ({ min: values, max: values, last: values });
+    const columns = { point1: step([500, 500, 1000, 1000]), point8: step([0, 0, 0, 1000]) };
+    for (const error of [0.1, 0.7, null, undefined]) {
+      const root = document.querySelector("main").appendChild(document.createElement("figure"));
+      root.className = "of-error";
+      const data = { t: [0, 0.2, 0.4, 0.6, 1], columns, error };
+      const looks = { receive_queue: { letter: "R" } };
+      sockscopeFigures.drawSequence(root, data, { group: `error ${error}`, looks, label: "", range: [0, 1] });
+    }
+  });
+  await page.waitForFunction(() => document.querySelectorAll(".of-error canvas").length === 4);
+  await page.waitForTimeout(100);
+  const found = await page.evaluate((near) => [...document.querySelectorAll(".of-error")].map((root) => {
+    // First and last time at which a height between two lines has the pale colour of bytes read.
+    const canvas = root.querySelector("canvas");
+    const [plot, whole] = [".u-over", "canvas"].map((name) => root.querySelector(name).getBoundingClientRect());
+    const scale = canvas.width / whole.width;
+    const y = Math.round((plot.top - whole.top + plot.height * 0.7) * scale);
+    const row = canvas.getContext("2d").getImageData(0, y, canvas.width, 1).data;
+    const ink = getComputedStyle(root).getPropertyValue("--ink-program").trim();
+    const wanted = [...[1, 3, 5].map((at) => parseInt(ink.slice(at, at + 2), 16)), 255 / 4];
+    const times = [];
+    for (let x = 0; x < canvas.width; x += 1) {
+      const apart = wanted.reduce((sum, value, part) => sum + Math.abs(value - row[4 * x + part]), 0);
+      if (apart < near) times.push((x / scale - (plot.left - whole.left)) / plot.width);
+    }
+    const notes = [...root.querySelectorAll(".figure-note")].map((note) => note.textContent);
+    return { band: [times[0], times.at(-1)], notes };
+  }), NEAR);
+  const [narrow, wide, unknown, one] = found;
+  await page.locator(".of-error").first().scrollIntoViewIfNeeded();
+  await picture(page, "report-error");
+  // The axis begins and ends a little outside of its range.
+  assert.ok(Math.abs(narrow.band[0] - 0.5) < 0.02 && Math.abs(narrow.band[1] - 0.7) < 0.02, JSON.stringify(found));
+  const size = (words) => `times between the two hosts are ±${words}: pale bands of points 5 to 8 where they fit in the figure`;
+  assert.deepEqual(narrow.notes, [size("100 ms")]);
+  assert.deepEqual(wide.notes, [size("700 ms")]);
+  assert.deepEqual(unknown.notes, ["the error of times between the two hosts is not known"]);
+  assert.deepEqual(one.notes, []);
+  // The edge of a line may be as pale.
+  for (const { band: [from, to] } of [wide, unknown, one]) assert.ok(!(to - from > 0.01), `${from} to ${to}`);
+  assert.deepEqual(wrong, []);
+  await done();
+});
+
 test("the JSON that the page saves is that of the report", async () => {
   const { page, wrong, done } = await open("one-write");
   const [download] = await Promise.all([

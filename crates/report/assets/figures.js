@@ -4,7 +4,8 @@
 //
 // `data.t` holds the edges of the columns in seconds: as many as a column has values, or one more. They need no equal
 // distance. `data.columns[name]` has `min`, `max` and `last` of a step curve, or `value`, time or share, of the ledger.
-// NaN is unknown. `data.unknown` lists intervals, [from, to], that are hatched; without it those are hatched in which a
+// NaN is unknown. `data.error` is the error of times between the two ends in seconds: null for an unknown one, and absent
+// where both ends have one clock. `data.unknown` lists intervals, [from, to], that are hatched; without it those are hatched in which a
 // known curve has no value.
 var sockscopeFigures = (function () {
   "use strict";
@@ -34,6 +35,8 @@ var sockscopeFigures = (function () {
     point8: { letter: "8", words: "read", ink: "program", dash: [2, 3] },
   };
   const FIRST_SHOWN = ["window", "point1", "point2", "acknowledged", "point8"];
+  /** Times of the receiver's host. */
+  const ARRIVED = ["point5", "point6", "point7", "point8"];
 
   const MARKS = {
     written: { shape: "triangle", words: "write", ink: "program" },
@@ -81,6 +84,11 @@ var sockscopeFigures = (function () {
       unit += 1;
     }
     return `${unit === 0 ? Math.round(value) : digits(value, 3)} ${units[unit]}`;
+  }
+
+  function errorWords(seconds) {
+    if (seconds === null) return "the error of times between the two hosts is not known";
+    return `times between the two hosts are ±${timeWords(seconds)}: pale bands of points 5 to 8 where they fit in the figure`;
   }
 
   function digits(value, significant) {
@@ -722,7 +730,15 @@ var sockscopeFigures = (function () {
     },
 
     notes(figure) {
-      return (figure.data.notes || []).map((words) => make("span", "figure-note", words));
+      const { notes = [], error } = figure.data;
+      const errors = error === undefined ? [] : [errorWords(error)];
+      return [...notes, ...errors].map((words) => make("span", "figure-note", words));
+    },
+
+    /** A band wider than the figure would show nothing. */
+    hasBands(figure) {
+      const { error } = figure.data;
+      return error > 0 && 2 * error < figure.view[1] - figure.view[0];
     },
 
     value(figure, name, index) {
@@ -737,6 +753,7 @@ var sockscopeFigures = (function () {
       const scale = devicePixelRatio;
       const letters = [];
       this.drawQueues(figure, ctx, x, y, [first, end]);
+      if (this.hasBands(figure)) this.drawErrors(figure, ctx, x, y);
       for (const name of figure.names.filter((one) => CURVES[one] && figure.isShown(one))) {
         const { letter, ink, dash } = CURVES[name];
         const { min, max, last } = figure.data.columns[name];
@@ -811,6 +828,27 @@ var sockscopeFigures = (function () {
         if (best.height >= LETTER_PX * devicePixelRatio) letters.push({ letter: figure.look(stage).letter, ...best });
       });
       for (const { letter, x: across, y: down } of letters) putLetter(figure, ctx, letter, across, down);
+    },
+
+    /** All places that a step of the receiver's host may have, as times of two hosts have an error. */
+    drawErrors(figure, ctx, x, y) {
+      const { error, columns } = figure.data;
+      const { edges, view } = figure;
+      const first = Math.max(columnAt(edges, view[0] - error), 1);
+      for (const name of ARRIVED.filter((one) => columns[one] && figure.isShown(one))) {
+        const { min, max, last } = columns[name];
+        ctx.beginPath();
+        for (let i = first; i < max.length && edges[i] <= view[1] + error; i += 1) {
+          const from = Number.isNaN(last[i - 1]) ? min[i] : last[i - 1];
+          if (!(max[i] > from)) continue;
+          const [left, right] = [x(edges[i] - error), x(edges[i] + error)];
+          ctx.rect(left, y(max[i]), right - left, y(from) - y(max[i]));
+        }
+        ctx.globalAlpha = 0.25;
+        ctx.fillStyle = figure.color(`--ink-${CURVES[name].ink}`);
+        ctx.fill();
+        ctx.globalAlpha = 1;
+      }
     },
 
     drawMarks(figure, ctx, x, y, scale) {

@@ -115,7 +115,8 @@
     if (kind === "ledger") return ledger(flow.ledger);
     const t = times(flow.t);
     if (kind === "queues") return { t, columns: curves(flow.queues, flow.count) };
-    return { t, columns: curves(flow.positions, flow.count), marks: marks(flow.marks), notes: flow.notes };
+    const { notes, error } = flow;
+    return { t, columns: curves(flow.positions, flow.count), marks: marks(flow.marks), notes, error };
   }
 
   const drawers = {

@@ -108,7 +108,7 @@ impl<'r, 'a> Prepared<'r, 'a> {
             true => self.subject.marks(),
             false => (json!({}), vec!["calls have no marks here".to_owned()]),
         };
-        let data = json!({
+        let mut data = json!({
             "t": pack::times(&edges, self.subject.report.analysis.start_ns),
             "count": edges.len() - 1,
             "queues": queues,
@@ -118,6 +118,9 @@ impl<'r, 'a> Prepared<'r, 'a> {
             "ledger": self.subject.ledger(&self.ledger, self.span_ns, detailed.columns),
             "findings": self.subject.findings(),
         });
+        if let Some(error) = self.subject.connection.uncertainty() {
+            data["error"] = error.at_most_ns().map(|ns| ns as f64 / 1e9).into();
+        }
         let markup = self.subject.markup(&self.ledger, self.span_ns, detailed);
         FlowFigures { markup, data }
     }

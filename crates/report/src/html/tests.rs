@@ -6,9 +6,9 @@ use std::num::NonZeroUsize;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest, Sha256};
-use sockscope_analysis::{Analysis, Analyzer, LedgerPart, Stores, TraceFacts};
+use sockscope_analysis::{Analysis, Analyzer, LedgerPart, Stores, TraceFacts, Uncertainty};
 use sockscope_record::{
-    Connection, ConnectionId, Direction, Kind, Point, Process, Protocol, Record, Side,
+    Connection, ConnectionId, Direction, Kind, Point, Process, Protocol, Record, Side, Stage,
 };
 
 use super::*;
@@ -112,6 +112,23 @@ fn markup(page: &str) -> String {
         }
     }
     rest
+}
+
+#[test]
+fn positions_of_two_hosts_have_the_error_of_their_clocks() {
+    let (mut analysis, stores) = calls(1, 2, 1);
+    let mut error = |uncertainty: Option<Uncertainty>| {
+        for flow in &mut analysis.connections[0].flows {
+            flow.stages[Stage::Wire as usize].uncertainty = uncertainty;
+        }
+        let page = page(&analysis, &stores);
+        let errors = page.split("\"error\":").skip(1);
+        errors.map(|it| it.split([',', '}']).next().unwrap_or_default().to_owned()).collect()
+    };
+    let none: Vec<String> = error(None);
+    assert_eq!(none, [""; 0]);
+    assert_eq!(error(Some(Uncertainty::AtMost(410_000))), ["0.00041", "0.00041"]);
+    assert_eq!(error(Some(Uncertainty::Unknown)), ["null", "null"]);
 }
 
 #[test]

@@ -178,11 +178,18 @@ class Page {
     return name.replaceAll("_", " ");
   }
 
+  /** Error of times between the two hosts in seconds: null for an unknown one, undefined where both ends have one clock. */
+  clockError() {
+    const { uncertainty_ns: ns, uncertainty_is_unknown: isUnknown } = this.flow.stages.find(({ stage }) => stage === "wire");
+    if (isUnknown) return null;
+    return ns === null ? undefined : ns / 1e9;
+  }
+
   async drawFigures(range, view) {
     this.figures?.destroy();
     const places = this.context.places.places.map(({ name }) => name).filter((name) => this.flow.ledger[name] > 0);
     this.figures = new TimeFigures(this.roots, this.context, {
-      flow: this.flow.flow, range, view, places,
+      flow: this.flow.flow, range, view, places, error: this.clockError(),
       onView: (shown) => this.viewed(shown),
       onMark: (mark) => this.openFinding(mark.finding, true),
       onByte: (position, time) => this.pointed(position, time),

@@ -19,9 +19,9 @@ export const STAGES = [
 const S = 1e9;
 
 export class TimeFigures {
-  /** `flow` is its number, `range` all of its time, `places` the names of its ledger. */
-  constructor(roots, context, { flow, range, view, places, onView, onMark, onByte }) {
-    Object.assign(this, { roots, context, flow, places, onView, onMark, onByte });
+  /** `flow` is its number, `range` all of its time, `places` the names of its ledger, `error` that of the clocks. */
+  constructor(roots, context, { flow, range, view, places, error, onView, onMark, onByte }) {
+    Object.assign(this, { roots, context, flow, places, error, onView, onMark, onByte });
     this.range = range;
     this.view = view || [...range];
     this.group = `flow ${flow}`;
@@ -66,7 +66,7 @@ export class TimeFigures {
     const ledgerColumns = Object.fromEntries(this.places.map((name, index) => [name, { value: ledger[index + 1] }]));
     return {
       marks,
-      sequence: { t, columns: pick(CURVES), marks: shapes(marks), notes: notes(marks) },
+      sequence: { t, columns: pick(CURVES), marks: shapes(marks), notes: notes(marks), error: this.error },
       bands: { t, columns: pick(STAGES) },
       ledger: { t, columns: ledgerColumns, order: this.places },
     };
