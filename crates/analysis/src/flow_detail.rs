@@ -45,6 +45,25 @@ impl FlowCurve {
         Self::all().find(|curve| curve.name() == name)
     }
 
+    /// Its steps for a picture. At a watched point they begin as soon as the first byte is on its way to it: until that
+    /// byte passes, it is in a queue. Else as [`detail`](Self::detail).
+    pub fn drawn(
+        self,
+        store: &ConnectionStore,
+        direction: Direction,
+        curves: &FlowCurves,
+    ) -> Detail {
+        let detail = self.detail(store, direction, curves);
+        let Self::Passed(point) = self else { return detail };
+        let first_ns = detail.steps().next().map_or(u64::MAX, |(at_ns, _)| at_ns);
+        match curves.on_its_way(point) {
+            Some((at_ns, position)) if at_ns < first_ns => {
+                Detail::new(std::iter::once((at_ns, position as f64)).chain(detail.steps()))
+            }
+            _ => detail,
+        }
+    }
+
     /// Its steps. Empty where nothing of it was seen.
     ///
     /// `curves` are those of this direction of the connection.
@@ -129,6 +148,17 @@ impl FlowCurves {
     pub fn times_of_byte(&self, position: u64) -> [Option<u64>; 8] {
         Point::ALL.map(|point| self.at(point).at(position).map(|passage| passage.at_ns))
     }
+
+    /// The first byte of a watched point, or the first one before it where none passed: when it was first seen before the
+    /// point, and its position.
+    fn on_its_way(&self, point: Point) -> Option<(u64, u64)> {
+        let (before, own) = (&self.curves[..point.index()], self.at(point));
+        let first = |curve: &Curve| curve.latest().next().map(|passage| passage.offset);
+        let position = first(own).or_else(|| before.iter().filter_map(first).min())?;
+        let times = before.iter().filter_map(|curve| curve.at(position));
+        let at_ns = times.map(|passage| passage.at_ns).min()?;
+        self.observed[point.index()].then_some((at_ns, position))
+    }
 }
 
 #[cfg(test)]
@@ -158,6 +188,27 @@ mod tests {
         assert!(taken[0].is_nan());
         assert_eq!(taken[1..], [100.0, 100.0, 300.0, 300.0]);
         assert_eq!(queue, [300.0, 200.0, 200.0, 0.0, 0.0]);
+    }
+
+    #[test]
+    fn a_drawn_curve_begins_with_the_first_byte_on_its_way() {
+        let drawn = |text: &str, point: Point, at_ns: [u64; 3]| {
+            let store = testing::store(text);
+            let curves = FlowCurves::new(&store, Direction::FromClient, &[], &DropReasons::new());
+            let detail = FlowCurve::Passed(point).drawn(&store, Direction::FromClient, &curves);
+            at_ns.map(|at_ns| detail.at(at_ns))
+        };
+        let text = "10 1 +300 | 20 2 +100 | 44 2 +200";
+        assert_eq!(drawn(text, Point::SendDequeue, [10, 19, 20]), [0.0, 0.0, 100.0]);
+        assert!(drawn(text, Point::SendDequeue, [0, 5, 9]).iter().all(|it| it.is_nan()));
+        assert_eq!(drawn(text, Point::SendEnqueue, [10, 20, 44]), [300.0; 3]);
+        // Nothing left the queue. A point that was not watched may have let all pass.
+        assert_eq!(drawn("10 1 +300", Point::SendDequeue, [10, 20, 44]), [0.0; 3]);
+        let beyond = "10 1 +300 | 30 3 +300";
+        assert!(drawn(beyond, Point::SendDequeue, [10, 20, 44]).iter().all(|it| it.is_nan()));
+        // The bytes before this one passed earlier, or were never here.
+        let later = "10 1 0..300 | 20 2 100..300";
+        assert_eq!(drawn(later, Point::SendDequeue, [10, 19, 20]), [100.0, 100.0, 300.0]);
     }
 
     #[test]

@@ -804,9 +804,7 @@ var sockscopeFigures = (function () {
         let [run, best] = [null, { size: 0 }];
         ctx.beginPath();
         for (let i = first; i < end; i += 1) {
-          const high = enter.last[i];
-          // Nothing has left it yet.
-          const low = Number.isNaN(leave.last[i]) ? enter.min[first] : leave.last[i];
+          const [high, low] = [enter.last[i], leave.last[i]];
           if (!(high > low)) {
             run = null;
             continue;
@@ -818,14 +816,16 @@ var sockscopeFigures = (function () {
           run.right = Math.min(right, plotRight);
           const size = (run.right - run.left) * (bottom - top);
           if (size > best.size) {
-            best = { size, height: bottom - top, x: (run.left + run.right) / 2, y: (top + bottom) / 2 };
+            const width = run.right - run.left;
+            best = { size, width, height: bottom - top, x: (run.left + run.right) / 2, y: (top + bottom) / 2 };
           }
         }
         ctx.globalAlpha = 0.5;
         ctx.fillStyle = figure.color(placeProperty(stage));
         ctx.fill();
         ctx.globalAlpha = 1;
-        if (best.height >= LETTER_PX * devicePixelRatio) letters.push({ letter: figure.look(stage).letter, ...best });
+        const isRead = best.height >= LETTER_PX * devicePixelRatio && best.width >= (LETTER_PX / 3) * devicePixelRatio;
+        if (isRead) letters.push({ letter: figure.look(stage).letter, ...best });
       });
       for (const { letter, x: across, y: down } of letters) putLetter(figure, ctx, letter, across, down);
     },

@@ -75,7 +75,7 @@ impl<'r, 'a> Prepared<'r, 'a> {
         let is_shown = |curve: &FlowCurve| *curve != FlowCurve::Length(Stage::Total);
         let curves: Vec<(FlowCurve, Detail)> = FlowCurve::all()
             .filter(is_shown)
-            .map(|curve| (curve, curve.detail(store, direction, &passed)))
+            .map(|curve| (curve, curve.drawn(store, direction, &passed)))
             .collect();
         Self {
             times_ns: sorted(

@@ -35,6 +35,15 @@ const SECOND: u64 = 1_000_000_000;
 /// Connections that ask for 300 bytes every so many seconds. The second write of a request waits 40 ms for the ACK of the
 /// first one, as Nagle's algorithm has it.
 fn calls(connections: u32, seconds: u64, every_s: u64) -> (Analysis, Stores) {
+    calls_up_to(Point::ReceiveDequeue, connections, (seconds, every_s))
+}
+
+/// The same, of which no byte passes a point behind `last`.
+fn calls_up_to(
+    last: Point,
+    connections: u32,
+    (seconds, every_s): (u64, u64),
+) -> (Analysis, Stores) {
     let mut analyzer = Analyzer::new();
     let mut records = Vec::new();
     for id in 1..=connections {
@@ -67,6 +76,8 @@ fn calls(connections: u32, seconds: u64, every_s: u64) -> (Analysis, Stores) {
             elsewhere: None,
         });
     }
+    let is_before = |point: Point| point.index() <= last.index();
+    records.retain(|record: &Record| record.kind.point().is_some_and(is_before));
     records.sort_by_key(|record: &Record| record.at_ns);
     analyzer.push(&records);
     analyzer.finish_keeping(TraceFacts::default(), NonZeroUsize::MIN)
@@ -112,6 +123,16 @@ fn markup(page: &str) -> String {
         }
     }
     rest
+}
+
+#[test]
+fn positions_show_bytes_that_nothing_took_yet() {
+    for (last, next) in [(Point::SendEnqueue, "point2"), (Point::ReceiveEnqueue, "point8")] {
+        let (analysis, stores) = calls_up_to(last, 1, (2, 1));
+        let page = page(&analysis, &stores);
+        let positions = page.split("\"positions\":").nth(1).and_then(|it| it.split('}').next());
+        assert!(positions.is_some_and(|it| it.contains(next)), "{next}: {positions:?}");
+    }
 }
 
 #[test]

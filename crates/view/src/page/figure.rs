@@ -94,7 +94,7 @@ fn gone(flow: FlowId) -> Refused {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::page::testing::{floats, json, stalled};
+    use crate::page::testing::{START_NS, floats, json, passed, stalled, trace};
 
     fn asked(from: f64, to: f64, columns: u32, names: &str) -> FigureAsked {
         FigureAsked { flow: 2, from, to, columns, names: names.to_owned() }
@@ -111,6 +111,13 @@ mod tests {
         assert_eq!(starts, [0.0, 10_000.0, 20_000.0, 30_000.0, 40_000.0]);
         assert_eq!(written, [400.0; 5]);
         assert_eq!(taken, [100.0, 100.0, 100.0, 100.0, 400.0]);
+    }
+
+    #[test]
+    fn bytes_that_nothing_took_yet_are_a_queue() {
+        let waits = trace([passed(1, 0, 100, START_NS, START_NS + 45_000)]);
+        let found = floats(&curves(&waits, &asked(0.0, 50_000.0, 5, "point2")).unwrap());
+        assert_eq!(found[15..], [0.0, 0.0, 0.0, 0.0, 100.0]);
     }
 
     #[test]

@@ -47,7 +47,7 @@ impl Flow {
 
     /// One curve; `store` is that of the connection.
     pub(super) fn detail(&self, store: &ConnectionStore, curve: FlowCurve) -> &Detail {
-        self.details[&curve].get_or_init(|| curve.detail(store, self.direction, &self.curves))
+        self.details[&curve].get_or_init(|| curve.drawn(store, self.direction, &self.curves))
     }
 
     /// The ledger over time.

@@ -47,10 +47,17 @@ pub(super) fn connection(id: u32) -> Connection {
 
 /// One connection: 100 bytes that pass at once at 0, and 300 that wait from 1,000 to 45,000 in the send queue.
 pub(super) fn stalled() -> Trace {
+    let first = passed(1, 0, 100, START_NS, START_NS);
+    trace([first, passed(1, 100, 300, START_NS + 1_000, START_NS + 45_000)])
+}
+
+/// A trace of the connection 1 with these records.
+pub(super) fn trace(parts: impl IntoIterator<Item = Vec<Record>>) -> Trace {
     let mut analyzer = Analyzer::new();
     analyzer.connection(connection(1));
-    analyzer.push(&passed(1, 0, 100, START_NS, START_NS));
-    analyzer.push(&passed(1, 100, 300, START_NS + 1_000, START_NS + 45_000));
+    for records in parts {
+        analyzer.push(&records);
+    }
     let (analysis, stores) =
         analyzer.finish_keeping(TraceFacts::default(), std::num::NonZeroUsize::MIN);
     Trace::whole("stalled".to_owned(), Origin::default(), analysis, stores)
