@@ -75,7 +75,9 @@ pub(crate) fn analyze_connection(
             },
         ),
     };
-    let exchanges = exchanges::summarize(&requests, [&client.timeline, &server.timeline]);
+    let timelines = [&client.timeline[..], &server.timeline];
+    let exchanges = exchanges::summarize(&requests, timelines);
+    let unread_ns = exchanges::unread_ns(&requests, timelines, exchanges.is_some());
     let buffers = buffers::grants(store);
     let view = |direction| {
         let flow: &FlowResult = &flows[direction as usize];
@@ -112,6 +114,7 @@ pub(crate) fn analyze_connection(
         flows: flows.map(|flow| flow.analysis),
         exchanges,
         unread_requests: requests::unread(&requests, store),
+        unread_ns,
         requests,
         transactions: transactions::summarize(store),
         unopened,

@@ -5,6 +5,7 @@
 
 use crate::{
     Conversation, Distribution, ExchangeSummary, Ledger, LedgerPart, LedgerSpan, Request, Requests,
+    SeenEnds,
 };
 
 /// The summary of `requests`; `timelines` are the ledgers of the two flows. `None` when the traffic does not
@@ -48,6 +49,54 @@ pub(crate) fn summarize(
         response_ns,
         slowest: (slowest.asked_ns, total_ns(slowest)),
     })
+}
+
+/// The time in which requests lay unread while their reader did something else, and that of responses. Only requests
+/// that `has_summary` leaves out count, and of these only the ones with two ends seen.
+pub(crate) fn unread_ns(
+    requests: &Requests,
+    timelines: [&[LedgerSpan]; 2],
+    has_summary: bool,
+) -> [u64; 2] {
+    let Some(asked_by) = requests.asked_by else { return [0; 2] };
+    let own = asked_by as usize;
+    // Requests overlap, so the intervals are not in order.
+    let unread = [own, 1 - own].map(|flow| Unread::new(timelines[flow]));
+    let mut sums = [0u64; 2];
+    for request in &requests.list {
+        if request.seen != SeenEnds::Both || has_summary && request.is_exchange() {
+            continue;
+        }
+        let [heard_ns, answered_ns] = request.limits();
+        let ways = [(request.asked_ns, heard_ns), (answered_ns, request.ended_ns)];
+        for ((sum, unread), (from_ns, until_ns)) in sums.iter_mut().zip(&unread).zip(ways) {
+            *sum = sum.saturating_add(unread.until(until_ns) - unread.until(from_ns));
+        }
+    }
+    sums
+}
+
+/// Intervals of a timeline in which the reader did something else: start, end, and their sum before the start.
+struct Unread(Vec<(u64, u64, u64)>);
+
+impl Unread {
+    fn new(timeline: &[LedgerSpan]) -> Self {
+        let mut sum_ns = 0;
+        let spans = timeline.iter().filter(|span| span.part == LedgerPart::ReceiveApp);
+        let with_sum = spans.map(|span| {
+            let before_ns = sum_ns;
+            sum_ns += span.duration_ns();
+            (span.start_ns, span.end_ns, before_ns)
+        });
+        Self(with_sum.collect())
+    }
+
+    /// Their sum until this time.
+    fn until(&self, at_ns: u64) -> u64 {
+        let begun = self.0.partition_point(|&(start_ns, ..)| start_ns < at_ns);
+        let last = self.0[..begun].last();
+        last.map_or(0, |&(start_ns, end_ns, sum_ns)| sum_ns + at_ns.min(end_ns) - start_ns)
+    }
 }
 
 /// Sums parts of one timeline over intervals in order that do not overlap.
@@ -110,6 +159,34 @@ mod tests {
         let pipelined = "10us 1-8 +100 | 20us <1-7 +50 | 21us 1-8 +100 | 22us <8 +50
              30us <1-7 +50 | 31us 1-8 +100 | 32us <8 +50 | 40us <1-7 +50 | 41us 1-8 +9 | 42us <8 +50";
         assert_eq!(exchanges(pipelined), None);
+    }
+
+    #[test]
+    fn requests_that_overlap_have_their_time_unread() {
+        let pipelined = testing::analyze(
+            "10us 1-7 +100 | 20us 8 +100 | 21us 1-7 +100 | 22us <1-8 +50 | 30us 8 +100 | 31us 1-7 +100
+             32us <1-8 +50 | 40us 8 +100 | 41us 1-7 +9 | 42us <1-7 +50 | 49us <8 +50 | 60us 8 +9 | 61us <1-8 +50",
+        );
+        assert_eq!((pipelined.exchanges, pipelined.requests.list.len()), (None, 3));
+        // Requests: 10 to 20 and 21 to 22, 31 to 32, 41 to 42 microseconds. Then each is answered. Response: 42 to 49.
+        assert_eq!(pipelined.unread_ns, [13_000, 7_000]);
+    }
+
+    #[test]
+    fn a_request_that_was_never_read_has_its_time_unread() {
+        let closed = testing::analyze("10us 1-7 +100 | 100us <1-8 fin");
+        assert_eq!(closed.requests.list.len(), 1);
+        assert_eq!(closed.unread_ns, [90_000, 0]);
+    }
+
+    #[test]
+    fn the_time_of_exchanges_is_in_their_summary_alone() {
+        let calls = testing::analyze(
+            "10us 1-7 +100 | 15us 8 +100 | 25us <1-7 +50 | 28us <8 +50
+             110us 1-7 +100 | 115us 8 +100 | 125us <1-7 +50 | 128us <8 +50",
+        );
+        assert!(calls.exchanges.is_some());
+        assert_eq!(calls.unread_ns, [0, 0]);
     }
 
     #[test]

@@ -105,6 +105,9 @@ pub struct ConnectionAnalysis {
     pub requests: Requests,
     /// Those that lay in the receive queue for long before they were read, by their place.
     pub unread_requests: Vec<UnreadRequest>,
+    /// Nanoseconds in which requests that `exchanges` leaves out lay unread while their reader did something else,
+    /// and those of their responses. Times of requests that overlap count for each.
+    pub unread_ns: [u64; 2],
     /// Transactions of VMTP; `None` when no engine of it was recorded.
     pub transactions: Option<TransactionSummary>,
     /// Reason why it did not open; `None` when it did, or when that is unknown.

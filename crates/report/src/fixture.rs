@@ -299,6 +299,7 @@ fn connection(id: u32, flows: [FlowAnalysis; 2]) -> ConnectionAnalysis {
         exchanges: None,
         requests: Requests::none(Conversation::Silent),
         unread_requests: Vec::new(),
+        unread_ns: [0; 2],
         transactions: None,
         unopened: None,
         reset: None,

@@ -118,8 +118,9 @@ impl<'a> Waits<'a> {
             }
         }
         let places = connection.exchanges.as_ref().map(places).unwrap_or_default();
-        let caller_ns = places.caller_ns.min(way_ns);
-        let unread_ns = places.answerer_ns.min(way_ns - caller_ns);
+        let [unread_ns, response_ns] = connection.unread_ns;
+        let caller_ns = places.caller_ns.saturating_add(response_ns).min(way_ns);
+        let unread_ns = places.answerer_ns.saturating_add(unread_ns).min(way_ns - caller_ns);
         let answerer_ns = service_ns.saturating_add(unread_ns);
         self.caller_ns = self.caller_ns.saturating_add(caller_ns);
         self.answerer_ns = self.answerer_ns.saturating_add(answerer_ns);

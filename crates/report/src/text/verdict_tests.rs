@@ -156,6 +156,27 @@ fn a_connection_that_did_not_open_is_no_time_of_the_network() {
 }
 
 #[test]
+fn a_request_that_its_reader_left_unread_is_no_time_of_the_network() {
+    let mut analysis = slow_calls();
+    let connection = &mut analysis.connections[0];
+    let request = connection.requests.list[2];
+    let lay_ns = request.ended_ns - request.asked_ns;
+    connection.requests.list =
+        vec![Request::asked(request.asked_ns, request.ended_ns, RequestEnd::Closed)];
+    for (unread_ns, whose) in [
+        ([0, 0], "network and kernel"),
+        ([lay_ns, 0], "the server (python3, pid 4712)"),
+        ([0, lay_ns], "the callers"),
+    ] {
+        analysis.connections[0].unread_ns = unread_ns;
+        let words = verdict_and_next(&analysis);
+        let largest =
+            words.split_once(" went ").and_then(|(_, shares)| shares.split_once(" % to "));
+        assert!(largest.is_some_and(|(_, largest)| largest.starts_with(whose)), "{words}");
+    }
+}
+
+#[test]
 fn a_request_that_no_process_accepts_lies_at_the_server() {
     let mut analysis = slow_calls();
     let connection = &mut analysis.connections[0];
