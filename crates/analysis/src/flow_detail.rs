@@ -45,7 +45,7 @@ impl FlowCurve {
         Self::all().find(|curve| curve.name() == name)
     }
 
-    /// Its steps for a picture. At a watched point they begin as soon as the first byte is on its way to it: until that
+    /// Its steps for a picture. At a watched point they begin as soon as the first byte is in transit to it: until that
     /// byte passes, it is in a queue. Else as [`detail`](Self::detail).
     pub fn drawn(
         self,
@@ -56,7 +56,7 @@ impl FlowCurve {
         let detail = self.detail(store, direction, curves);
         let Self::Passed(point) = self else { return detail };
         let first_ns = detail.steps().next().map_or(u64::MAX, |(at_ns, _)| at_ns);
-        match curves.on_its_way(point) {
+        match curves.in_transit(point) {
             Some((at_ns, position)) if at_ns < first_ns => {
                 Detail::new(std::iter::once((at_ns, position as f64)).chain(detail.steps()))
             }
@@ -151,7 +151,7 @@ impl FlowCurves {
 
     /// The first byte of a watched point, or the first one before it where none passed: when it was first seen before the
     /// point, and its position.
-    fn on_its_way(&self, point: Point) -> Option<(u64, u64)> {
+    fn in_transit(&self, point: Point) -> Option<(u64, u64)> {
         let (before, own) = (&self.curves[..point.index()], self.at(point));
         let first = |curve: &Curve| curve.latest().next().map(|passage| passage.offset);
         let position = first(own).or_else(|| before.iter().filter_map(first).min())?;
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_drawn_curve_begins_with_the_first_byte_on_its_way() {
+    fn a_drawn_curve_begins_with_the_first_byte_in_transit() {
         let drawn = |text: &str, point: Point, at_ns: [u64; 3]| {
             let store = testing::store(text);
             let curves = FlowCurves::new(&store, Direction::FromClient, &[], &DropReasons::new());
