@@ -45,22 +45,19 @@ impl FlowCurve {
         Self::all().find(|curve| curve.name() == name)
     }
 
-    /// Its steps for a picture. At a watched point they begin as soon as the first byte is in transit to it: until that
-    /// byte passes, it is in a queue. Else as [`detail`](Self::detail).
+    /// Its steps for a picture. Those of a watched point begin with the first byte in transit to it, which is in a queue
+    /// until it passes. All others are those of [`detail`](Self::detail).
     pub fn drawn(
         self,
         store: &ConnectionStore,
         direction: Direction,
         curves: &FlowCurves,
     ) -> Detail {
-        let detail = self.detail(store, direction, curves);
-        let Self::Passed(point) = self else { return detail };
-        let first_ns = detail.steps().next().map_or(u64::MAX, |(at_ns, _)| at_ns);
-        match curves.in_transit(point) {
-            Some((at_ns, position)) if at_ns < first_ns => {
-                Detail::new(std::iter::once((at_ns, position as f64)).chain(detail.steps()))
+        match self {
+            Self::Passed(point) => {
+                passed(curves.at(point), store.connection.protocol, curves.in_transit(point))
             }
-            _ => detail,
+            _ => self.detail(store, direction, curves),
         }
     }
 
@@ -74,7 +71,7 @@ impl FlowCurve {
         curves: &FlowCurves,
     ) -> Detail {
         match self {
-            Self::Passed(point) => passed(curves.at(point), store.connection.protocol),
+            Self::Passed(point) => passed(curves.at(point), store.connection.protocol, None),
             Self::Length(stage) => {
                 let steps = curves.lengths(stage).unwrap_or_default();
                 let value = |length: Option<u64>| length.map_or(f64::NAN, |bytes| bytes as f64);
@@ -118,15 +115,20 @@ fn rising(positions: impl Iterator<Item = (u64, u64)>) -> Detail {
     }))
 }
 
-fn passed(curve: &Curve, protocol: Protocol) -> Detail {
+/// `in_transit` is a time with the position of the first byte, if that is a step as well.
+fn passed(curve: &Curve, protocol: Protocol, in_transit: Option<(u64, u64)>) -> Detail {
     let mut passages: Vec<LatestPassage> = curve.latest().collect();
     if !passages.is_sorted_by_key(|passage| passage.at_ns) {
         passages.sort_by_key(|passage| passage.at_ns);
     }
-    let Some(first) = passages.iter().map(|passage| passage.offset).min() else {
+    let last_ns = passages.last().map_or(0, |passage| passage.at_ns);
+    let unknown_ns = curve.unknown_from_ns.filter(|from_ns| last_ns <= *from_ns);
+    let first_ns = passages.first().map(|passage| passage.at_ns).or(unknown_ns);
+    let begin = in_transit.filter(|(at_ns, _)| first_ns.is_none_or(|first_ns| *at_ns < first_ns));
+    if passages.is_empty() && begin.is_none() {
         return Detail::default();
-    };
-    let mut position = first;
+    }
+    let mut position = passages.iter().map(|passage| passage.offset).min().unwrap_or(0);
     let steps = passages.iter().map(|passage| {
         position = match protocol {
             // A lost segment leaves a hole, and the bytes behind it have passed.
@@ -136,10 +138,9 @@ fn passed(curve: &Curve, protocol: Protocol) -> Detail {
         };
         (passage.at_ns, position as f64)
     });
-    let unknown = curve.unknown_from_ns.map(|from_ns| (from_ns, f64::NAN));
-    Detail::new(steps.chain(
-        unknown.filter(|unknown| passages.last().is_none_or(|last| last.at_ns <= unknown.0)),
-    ))
+    let begin = begin.map(|(at_ns, position)| (at_ns, position as f64));
+    let unknown = unknown_ns.map(|from_ns| (from_ns, f64::NAN));
+    Detail::new(begin.into_iter().chain(steps).chain(unknown))
 }
 
 impl FlowCurves {
@@ -149,8 +150,8 @@ impl FlowCurves {
         Point::ALL.map(|point| self.at(point).at(position).map(|passage| passage.at_ns))
     }
 
-    /// The first byte of a watched point, or the first one before it where none passed: when it was first seen before the
-    /// point, and its position.
+    /// Time and position of the first byte in transit to a watched point: of those that passed it, else of those at the
+    /// points before it.
     fn in_transit(&self, point: Point) -> Option<(u64, u64)> {
         let (before, own) = (&self.curves[..point.index()], self.at(point));
         let first = |curve: &Curve| curve.latest().next().map(|passage| passage.offset);
@@ -206,6 +207,10 @@ mod tests {
         assert_eq!(drawn("10 1 +300", Point::SendDequeue, [10, 20, 44]), [0.0; 3]);
         let beyond = "10 1 +300 | 30 3 +300";
         assert!(drawn(beyond, Point::SendDequeue, [10, 20, 44]).iter().all(|it| it.is_nan()));
+        // From then on records are missing, and any byte may have passed.
+        let left_out = drawn("10 1 +300 | 30 left-out", Point::SendDequeue, [10, 29, 31]);
+        assert_eq!(left_out[..2], [0.0; 2]);
+        assert!(left_out[2].is_nan());
         // The bytes before this one passed earlier, or were never here.
         let later = "10 1 0..300 | 20 2 100..300";
         assert_eq!(drawn(later, Point::SendDequeue, [10, 19, 20]), [100.0, 100.0, 300.0]);
