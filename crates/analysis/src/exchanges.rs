@@ -51,22 +51,27 @@ pub(crate) fn summarize(
     })
 }
 
-/// The time in which requests lay unread while their reader did something else, and that of responses. Only requests
-/// that `has_summary` leaves out count, and of these only the ones with two ends seen.
+/// Nanoseconds in which requests lay unread while their reader did something else, and those of responses. Only requests
+/// with both ends seen count. Where there is a summary it has the exchanges, and these do not count.
 pub(crate) fn unread_ns(
     requests: &Requests,
     timelines: [&[LedgerSpan]; 2],
     has_summary: bool,
 ) -> [u64; 2] {
     let Some(asked_by) = requests.asked_by else { return [0; 2] };
+    let counts = |request: &&Request| {
+        request.seen == SeenEnds::Both && !(has_summary && request.is_exchange())
+    };
+    let mut requests = requests.list.iter().filter(counts).peekable();
+    // Most connections have exchanges alone.
+    if requests.peek().is_none() {
+        return [0; 2];
+    }
     let own = asked_by as usize;
     // Requests overlap, so the intervals are not in order.
     let unread = [own, 1 - own].map(|flow| Unread::new(timelines[flow]));
     let mut sums = [0u64; 2];
-    for request in &requests.list {
-        if request.seen != SeenEnds::Both || has_summary && request.is_exchange() {
-            continue;
-        }
+    for request in requests {
         let [heard_ns, answered_ns] = request.limits();
         let ways = [(request.asked_ns, heard_ns), (answered_ns, request.ended_ns)];
         for ((sum, unread), (from_ns, until_ns)) in sums.iter_mut().zip(&unread).zip(ways) {
