@@ -131,6 +131,28 @@ test("a connection is drawn, and its pixels change with the data", async () => {
   noErrors();
 });
 
+test("a connection between two hosts has the error of their clocks in its figure", async () => {
+  const notes = async (error) => {
+    const answers = async (route) => {
+      const answer = await route.fetch();
+      const one = await answer.json();
+      for (const { stages } of one.flows) Object.assign(stages.find(({ stage }) => stage === "wire"), error);
+      await route.fulfill({ response: answer, json: one });
+    };
+    await page.route("**/api/connection?*", answers);
+    await show(page, { view: "overview" });
+    await show(page, { view: "connection", id: 1 });
+    await page.unroute("**/api/connection?*", answers);
+    const shown = await page.locator(".figure-sequence .figure-note").allTextContents();
+    return shown.filter((note) => note.includes("two hosts")).map((note) => note.split(":")[0]);
+  };
+  assert.deepEqual(await notes({ uncertainty_ns: 410_000 }), ["times between the two hosts are ±410 µs"]);
+  const unknown = await notes({ uncertainty_is_unknown: true });
+  assert.deepEqual(unknown, ["the error of times between the two hosts is not known"]);
+  assert.deepEqual(await notes({}), []);
+  noErrors();
+});
+
 /** The stall of one call: a byte that waited in the send queue, from the server's own answer. */
 async function stall() {
   const { text } = await ask(`/api/connection?id=1&token=${token()}`);
