@@ -1,8 +1,8 @@
-//! Makes a release build of the program smaller: the linker keeps one of all functions, tables and constants with the
-//! same contents.
+//! Makes a release build of the program smaller: the linker keeps one copy of functions, tables and constants that are
+//! equal.
 //!
-//! Not every linker can do this: the one of Rust 1.90 and later for x86-64 (LLD) can, GNU ld cannot. So the build
-//! links an empty program first, and leaves the options out where that fails.
+//! LLD can do this, which is the linker of Rust 1.90 and later for x86-64. GNU ld cannot. The build therefore links an
+//! empty program first, and leaves the options out where that fails.
 
 use std::io::Write;
 use std::path::Path;

@@ -5,8 +5,8 @@
 // `data.t` holds the edges of the columns in seconds: as many as a column has values, or one more. They need no equal
 // distance. `data.columns[name]` has `min`, `max` and `last` of a step curve, or `value`, time or share, of the ledger.
 // NaN is unknown. `data.error` is the error of times between the two ends in seconds: null for an unknown one, and absent
-// where both ends have one clock. `data.unknown` lists intervals, [from, to], that are hatched; without it those are hatched in which a
-// known curve has no value.
+// where both ends have one clock. `data.unknown` lists intervals, [from, to], that are hatched; without it those are
+// hatched in which a known curve has no value.
 var sockscopeFigures = (function () {
   "use strict";
 
