@@ -198,7 +198,9 @@ fn root_a_change_that_a_connection_cannot_have_is_refused_in_one_line() {
     let refused = |arguments: &[&str]| {
         let output = replay(&dir, arguments);
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!((output.status.code(), said.lines().count()), (Some(2), 1), "{said}");
+        // Notes on the recording are of the machine: other guests may have had its CPUs.
+        let of_replay: Vec<&str> = said.lines().filter(|line| !line.contains("(steal)")).collect();
+        assert_eq!((output.status.code(), of_replay.len()), (Some(2), 1), "{said}");
         said
     };
     assert!(refused(&["--set", "nodelay"]).contains("is no stream"));
