@@ -32,53 +32,97 @@ static __always_inline __u32 coarse_now(void)
 	return bpf_ktime_get_ns() >> 30;
 }
 
-struct left_out_place {
-	__u64 *place;
+/* Where the decision on a connection is kept: a set of places, and the connection's mark there. */
+struct left_out_home {
+	__u32 set;
 	__u32 mark;
 };
 
-/*
- * The place where the decision on the connection is kept, and the connection's mark there. TCP's initial
- * sequence number distinguishes it from a later one with the same endpoints.
- */
-static __always_inline struct left_out_place left_out_place(const struct key *k, __u32 isn)
+/* TCP's initial sequence number distinguishes a connection from a later one with the same endpoints. */
+static __always_inline struct left_out_home left_out_home(const struct key *k, __u32 isn)
 {
 	__u64 h = mix(mix(k->key2 ^ (__u64)isn << 32) ^ k->key1);
 
-	return (struct left_out_place){
-		.place = &left_out[h >> 48 & (LEFT_OUT_RECENTLY - 1)],
+	return (struct left_out_home){
+		.set = (h >> 48) * LEFT_OUT_WAYS,
 		.mark = (__u32)h | 1,
 	};
+}
+
+static __always_inline __u64 *left_out_place(__u32 set, __u32 way)
+{
+	return &left_out[(set + way) & (LEFT_OUT_RECENTLY - 1)];
+}
+
+/* The connection's own place, or NULL. */
+static __always_inline __u64 *left_out_own(const struct left_out_home *home)
+{
+	__u64 *place;
+	__u32 way;
+
+#pragma unroll
+	for (way = 0; way < LEFT_OUT_WAYS; way++) {
+		place = left_out_place(home->set, way);
+		if (*(volatile __u64 *)place >> 32 == home->mark)
+			return place;
+	}
+	return NULL;
 }
 
 /*
  * Whether the connection was left out before. A limit that rises later does not change that, or a part of the
  * connection would be recorded. A pair of datagram endpoints is another connection after a time without a packet.
  */
-static __always_inline bool was_left_out(const struct key *k, __u32 isn)
+static __noinline int was_left_out(const struct key *k, __u32 isn)
 {
-	struct left_out_place at = left_out_place(k, isn);
-	__u64 entry = *(volatile __u64 *)at.place;
+	struct left_out_home home;
+	__u64 *place, entry;
 	__u32 now;
 
-	if (entry >> 32 != at.mark)
-		return false;
+	if (!k)
+		return 0;
+	home = left_out_home(k, isn);
+	place = left_out_own(&home);
+	if (!place)
+		return 0;
 	if ((__u32)k->key2 >> 24 == IPPROTO_TCP)
-		return true;
+		return 1;
+	entry = *(volatile __u64 *)place;
 	now = coarse_now();
-	if (now - (__u32)entry > LEFT_OUT_IDLE)
-		return false;
+	if (entry >> 32 != home.mark || now - (__u32)entry > LEFT_OUT_IDLE)
+		return 0;
 	if ((__u32)entry != now)
-		__sync_val_compare_and_swap(at.place, entry, (__u64)at.mark << 32 | now);
-	return true;
+		__sync_val_compare_and_swap(place, entry, (__u64)home.mark << 32 | now);
+	return 1;
 }
 
-/* From now on was_left_out() holds. */
-static __always_inline void note_left_out(const struct key *k, __u32 isn)
+/* From now on was_left_out() holds: the connection takes its own place, or the one of its set that is oldest. */
+static __noinline int note_left_out(const struct key *k, __u32 isn)
 {
-	struct left_out_place at = left_out_place(k, isn);
+	struct left_out_home home;
+	__u32 way, now, age, oldest = 0;
+	__u64 *place, *free;
 
-	*(volatile __u64 *)at.place = (__u64)at.mark << 32 | coarse_now();
+	if (!k)
+		return 0;
+	home = left_out_home(k, isn);
+	now = coarse_now();
+	free = left_out_place(home.set, 0);
+#pragma unroll
+	for (way = 0; way < LEFT_OUT_WAYS; way++) {
+		place = left_out_place(home.set, way);
+		if (*(volatile __u64 *)place >> 32 == home.mark) {
+			free = place;
+			break;
+		}
+		age = now - *(volatile __u32 *)place;
+		if (age > oldest) {
+			oldest = age;
+			free = place;
+		}
+	}
+	*(volatile __u64 *)free = (__u64)home.mark << 32 | now;
+	return 0;
 }
 
 static __always_inline bool is_beyond_share(const struct key *k)

@@ -133,13 +133,15 @@ __u32 refused[REFUSED_RECENTLY] SEC(".bss.flows");
 __u32 gave_way[REFUSED_RECENTLY] SEC(".bss.flows");
 
 /*
- * The last connections that sampling left out, by hash: the mark in the upper half, and the time of the last packet
- * in units of 2^30 ns. So each is counted once, and stays left out.
+ * The last connections that sampling left out: the mark in the upper half, and the time of the last packet in units of
+ * 2^30 ns. So each is counted once, and stays left out. The hash chooses a set of as many places as a cache line has,
+ * and a new connection takes the oldest of them.
  */
+#define LEFT_OUT_WAYS 8
 #define LEFT_OUT_RECENTLY (1 << 16)
 /* As long as a recorded pair of datagram endpoints stays without a packet. */
 #define LEFT_OUT_IDLE 150
-__u64 left_out[LEFT_OUT_RECENTLY] SEC(".bss.flows");
+__u64 left_out[LEFT_OUT_RECENTLY] __attribute__((aligned(64))) SEC(".bss.flows");
 
 /* A connection is logged if its hash is below. The recorder may change it at any time: all are below 2^32. */
 __u64 sample_limit SEC(".data.sample") = 1ULL << 32;

@@ -94,6 +94,24 @@ fn root_a_connection_is_decided_once_whatever_the_share_is_later() {
     assert_eq!((openings(&programs), hits(&programs)), ((0, 2), 0));
 }
 
+/// With one place for each hash, 240 of these pairs counted twice.
+#[test]
+fn root_each_of_thousands_that_are_left_out_counts_once() {
+    const PAIRS: u16 = 4000;
+    let receiver = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).unwrap();
+    let port = receiver.local_addr().unwrap().port();
+    let Some(programs) = picking(port) else { return };
+    programs.set_share(Share::below(0)).unwrap();
+    let sender = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    for _ in 0..2 {
+        for pair in 0..PAIRS {
+            let [high, low] = pair.to_be_bytes();
+            sender.send_to(b"one", (Ipv4Addr::new(127, 1, high, low), port)).unwrap();
+        }
+    }
+    assert_eq!((openings(&programs), hits(&programs)), ((0, PAIRS.into()), 0));
+}
+
 #[test]
 fn root_a_recorded_connection_is_left_out_when_the_share_has_it_no_more_and_stays_so() {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
