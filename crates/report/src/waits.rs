@@ -7,6 +7,7 @@
 //! counts there alone. The time in which any caller waited is the union of all waits.
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 
 use sockscope_analysis::{
     ConnectionAnalysis, Distribution, ExchangeSummary, LedgerPart, NestedTime, Nesting, Request,
@@ -17,6 +18,9 @@ use sockscope_render::number::{apportion, percent, rounded};
 
 use crate::Report;
 use crate::order::{is_all_unix, place_name};
+
+/// Answering programs that are named at most.
+const ANSWERERS_MAX: usize = 3;
 
 /// Parts of the sum of all waits, in nanoseconds. They add up to it.
 pub(crate) struct WaitParts {
@@ -48,11 +52,71 @@ pub(crate) struct Waits<'a> {
     /// Network and kernel: all, and by place as far as that is known.
     way_ns: u64,
     places: [u64; LedgerPart::ALL.len()],
-    /// Where the answerer has most.
-    slowest: Option<(&'a ConnectionAnalysis, u64)>,
+    /// By the name of the program; without one where no process was seen.
+    answerers: BTreeMap<Option<&'a str>, Answerer<'a>>,
     /// Servers wait for other servers.
     is_chain: bool,
     is_all_unix: bool,
+}
+
+/// The answering processes of one name.
+struct Answerer<'a> {
+    ns: u64,
+    /// The connection on which it has most, and its time there.
+    slowest: (&'a ConnectionAnalysis, u64),
+    has_several_processes: bool,
+}
+
+impl<'a> Answerer<'a> {
+    fn process(&self) -> Option<&'a Process> {
+        answerer(self.slowest.0)
+    }
+
+    /// As the short line has it.
+    fn name(&self, of: Others) -> String {
+        let name = self.process().map(|process| process.comm.as_str());
+        match (of, name) {
+            (Others::None, None) => "the server".to_owned(),
+            (Others::Apart, None) => "a server of unknown name".to_owned(),
+            (Others::Included, None) => "servers".to_owned(),
+            (Others::Included, Some(name)) => format!("servers ({name})"),
+            (_, Some(name)) => name.to_owned(),
+        }
+    }
+
+    /// As the sentence has it.
+    fn words(&self, of: Others) -> String {
+        let side = match self.slowest.0.requests.asked_by {
+            Some(Side::Server) => "client",
+            _ => "server",
+        };
+        let Some(Process { comm, pid, .. }) = self.process() else {
+            return match of {
+                Others::None => format!("to the {side}"),
+                Others::Apart => format!("to a {side} of unknown name"),
+                Others::Included => "to the servers".to_owned(),
+            };
+        };
+        match (of, self.has_several_processes) {
+            (Others::Included, false) => {
+                format!("to the servers, most of it to {comm} (pid {pid})")
+            }
+            (Others::Included, true) => format!("to the servers, most of it to {comm}"),
+            (_, false) => format!("to the {side} ({comm}, pid {pid})"),
+            (_, true) => format!("to the {side}s ({comm})"),
+        }
+    }
+}
+
+/// The answerers next to the one that is named.
+#[derive(Clone, Copy)]
+enum Others {
+    /// There are no others.
+    None,
+    /// They have names and shares of their own.
+    Apart,
+    /// Their time is in the same share, which is mostly that of the one that is named.
+    Included,
 }
 
 impl<'a> Waits<'a> {
@@ -71,7 +135,7 @@ impl<'a> Waits<'a> {
             opening_ns: 0,
             way_ns: 0,
             places: [0; LedgerPart::ALL.len()],
-            slowest: None,
+            answerers: BTreeMap::new(),
             is_chain: !report.analysis.nesting.is_empty(),
             is_all_unix: is_all_unix(report),
         };
@@ -128,8 +192,22 @@ impl<'a> Waits<'a> {
         for (sum, ns) in self.places.iter_mut().zip(places.way) {
             *sum = sum.saturating_add(ns);
         }
-        if self.slowest.is_none_or(|(_, most_ns)| most_ns < answerer_ns) {
-            self.slowest = Some((connection, answerer_ns));
+        self.add_answerer(connection, answerer_ns);
+    }
+
+    fn add_answerer(&mut self, connection: &'a ConnectionAnalysis, ns: u64) {
+        if ns == 0 {
+            return;
+        }
+        let process = answerer(connection);
+        let name = process.map(|process| process.comm.as_str());
+        let new = Answerer { ns: 0, slowest: (connection, 0), has_several_processes: false };
+        let one = self.answerers.entry(name).or_insert(new);
+        let pid = |process: Option<&Process>| process.map(|process| process.pid);
+        one.has_several_processes |= pid(one.process()) != pid(process);
+        one.ns = one.ns.saturating_add(ns);
+        if one.slowest.1 < ns {
+            one.slowest = (connection, ns);
         }
     }
 
@@ -156,13 +234,16 @@ impl<'a> Waits<'a> {
 
     /// The shares of the time, in one sentence, and in another the outcome of the longest request.
     pub(crate) fn words(&self, time: impl Fn(u64) -> String) -> String {
-        let shares = self.shares([
-            self.answerer_words(),
-            self.way_words(),
-            "to the callers".to_owned(),
-            "to connections that did not open".to_owned(),
-            "to what was not recorded: one end was not seen".to_owned(),
-        ]);
+        let shares = self.shares(
+            Answerer::words,
+            [
+                "to other programs",
+                &self.way_words(),
+                "to the callers",
+                "to connections that did not open",
+                "to what was not recorded: one end was not seen",
+            ],
+        );
         let waited = time(self.union_ns);
         let sum = time(self.sum_ns);
         let all = match self.sum_ns > self.union_ns && sum != waited {
@@ -175,15 +256,17 @@ impl<'a> Waits<'a> {
 
     /// The waits of callers and the shares of that time, in as few words as possible.
     pub(crate) fn short_words(&self, time: impl Fn(u64) -> String) -> String {
-        let answerer = self.answerer().map_or("the server", |process| &process.comm);
         let most = self.largest_place().map(|place| format!(" ({place})")).unwrap_or_default();
-        let shares = self.shares([
-            if self.is_chain { format!("servers ({answerer})") } else { answerer.to_owned() },
-            format!("{}{most}", self.way()),
-            "the callers".to_owned(),
-            "connections that did not open".to_owned(),
-            "not recorded".to_owned(),
-        ]);
+        let shares = self.shares(
+            Answerer::name,
+            [
+                "other programs",
+                &format!("{}{most}", self.way()),
+                "the callers",
+                "connections that did not open",
+                "not recorded",
+            ],
+        );
         let (waited, sum) = (time(self.union_ns), time(self.sum_ns));
         let all = match self.sum_ns > self.union_ns && sum != waited {
             true => format!(" ({sum} of all requests)"),
@@ -205,16 +288,32 @@ impl<'a> Waits<'a> {
         }
     }
 
-    /// As `99.8 % X, 0.2 % Y`, the largest first: `names` are of the answerers, the way, the callers, connections
-    /// that did not open, and the unknown.
-    fn shares(&self, names: [String; 5]) -> String {
+    /// As `99.8 % X, 0.2 % Y`, the largest first: the answerers with most, then `names` of the other ones, the way, the
+    /// callers, connections that did not open, and the unknown.
+    fn shares(&self, name: fn(&Answerer<'a>, Others) -> String, names: [&str; 5]) -> String {
         let WaitParts { answerers_ns, way_ns, callers_ns, opening_ns, unknown_ns } = self.parts();
-        let parts = [answerers_ns, way_ns, callers_ns, opening_ns, unknown_ns];
-        let tenths = apportion(&parts, 1000);
-        let mut said: Vec<_> = parts.into_iter().zip(tenths).zip(names).collect();
-        said.retain(|((_, tenths), _)| *tenths > 0);
+        let answerers = self.by_time();
+        let mut said: Vec<(u64, String)> = match answerers[..] {
+            [] => Vec::new(),
+            [one] => vec![(answerers_ns, name(one, Others::None))],
+            // A request to one of them waits for others: what matters is the end of the chain.
+            [one, ..] if self.is_chain && one.ns > answerers_ns / 2 => {
+                vec![(answerers_ns, name(one, Others::Included))]
+            }
+            _ => {
+                let named = answerers.into_iter().take(ANSWERERS_MAX);
+                named.map(|one| (one.ns, name(one, Others::Apart))).collect()
+            }
+        };
+        let named_ns: u64 = said.iter().map(|(ns, _)| ns).sum();
+        let others_ns = answerers_ns.saturating_sub(named_ns);
+        let rest = [others_ns, way_ns, callers_ns, opening_ns, unknown_ns];
+        said.extend(rest.into_iter().zip(names.map(str::to_owned)));
+        let parts: Vec<u64> = said.iter().map(|(ns, _)| *ns).collect();
+        let mut said: Vec<_> = said.into_iter().zip(apportion(&parts, 1000)).collect();
+        said.retain(|(_, tenths)| *tenths > 0);
         said.sort_by_key(|((ns, _), _)| Reverse(*ns));
-        let said = said.iter().map(|((_, tenths), name)| format!("{} {name}", percent(*tenths)));
+        let said = said.iter().map(|((_, name), tenths)| format!("{} {name}", percent(*tenths)));
         said.collect::<Vec<_>>().join(", ")
     }
 
@@ -247,22 +346,15 @@ impl<'a> Waits<'a> {
         }
     }
 
-    fn answerer(&self) -> Option<&'a Process> {
-        let (connection, _) = self.slowest?;
-        let asker = connection.requests.asked_by?;
-        connection.connection.processes.iter().find(|process| process.side != asker)
+    /// The answerers, the one with most time first.
+    fn by_time(&self) -> Vec<&Answerer<'a>> {
+        let mut answerers: Vec<_> = self.answerers.values().collect();
+        answerers.sort_by_key(|one| Reverse(one.ns));
+        answerers
     }
 
-    fn answerer_words(&self) -> String {
-        let side = self.slowest.and_then(|(connection, _)| connection.requests.asked_by);
-        let side = if side == Some(Side::Server) { "client" } else { "server" };
-        match self.answerer() {
-            Some(process) if self.is_chain => {
-                format!("to the servers, most of it to {} (pid {})", process.comm, process.pid)
-            }
-            Some(process) => format!("to the {side} ({}, pid {})", process.comm, process.pid),
-            None => format!("to the {side}"),
-        }
+    fn answerer(&self) -> Option<&'a Process> {
+        self.by_time().first()?.process()
     }
 
     fn way_words(&self) -> String {
@@ -303,6 +395,12 @@ impl<'a> Waits<'a> {
         let doubt = if is_mute { " Nothing is wrong if its datagrams want no answer." } else { "" };
         format!(" The longest request, {total} on connection {id}, {what}.{doubt}")
     }
+}
+
+/// The program at the answering end.
+fn answerer(connection: &ConnectionAnalysis) -> Option<&Process> {
+    let asker = connection.requests.asked_by?;
+    connection.connection.processes.iter().find(|process| process.side != asker)
 }
 
 /// Whether the wait was for a connection, which did not open: nothing was asked.

@@ -187,7 +187,7 @@ fn a_request_that_no_process_accepts_lies_at_the_server() {
     };
     connection.requests.list.drain(..2);
     connection.connection.processes.retain(|process| process.side == Side::Client);
-    insta::assert_snapshot!(verdict_and_next(&analysis), @"verdict no known cause; callers waited 3.00 s; the 3.01 s of all requests together went 99.9 % to the server, 0.1 % to network and kernel. The longest request, 3.00 s on connection 1, was given up without an answer. next see what the program does that listens there: ss -ltnp names it.");
+    insta::assert_snapshot!(verdict_and_next(&analysis), @"verdict no known cause; callers waited 3.00 s; the 3.01 s of all requests together went 99.7 % to a server of unknown name, 0.2 % to the server (python3, pid 4712), 0.1 % to network and kernel. The longest request, 3.00 s on connection 1, was given up without an answer. next see what the program does that listens there: ss -ltnp names it.");
 }
 
 #[test]
@@ -224,6 +224,41 @@ fn a_slow_server_is_the_verdict_with_the_callers_that_it_held_up() {
         ..stall().connections[0].findings[0].clone()
     }];
     insta::assert_snapshot!(verdict_and_next(&analysis), @"verdict slow-service: The server (python3, pid 4712) took 2.00 s of the 2.00 s that curl waited, on connection 1. Meanwhile callers waited on 1 other connection to the same server, up to 2.00 s. next See what python3 does then. waited 5.00 s (7.01 s of all requests): 99.8 % python3, 0.2 % network and kernel");
+}
+
+#[test]
+fn each_program_that_answers_has_its_own_share_of_the_waits() {
+    let mut analysis = slow_calls();
+    let slow = analysis.connections[0].requests.list[1];
+    analysis.connections[1].requests.list = vec![slow, slow, slow];
+    let processes = &mut analysis.connections[1].connection.processes;
+    for process in processes.iter_mut().filter(|process| process.side == Side::Server) {
+        (process.comm, process.pid) = ("postgres".to_owned(), 10);
+    }
+    // 5.00 s of python3, 6.00 s of postgres.
+    insta::assert_snapshot!(verdict_and_next(&analysis), @"verdict no known cause; callers waited 5.00 s; the 11.0 s of all requests together went 54.5 % to the server (postgres, pid 10), 45.4 % to the server (python3, pid 4712), 0.1 % to network and kernel. The longest request, 3.00 s on connection 1, was given up without an answer. next see what postgres does from request to response: strace -f -r -p 10, perf trace -p 10.");
+    analysis.connections[0].findings = vec![Finding {
+        id: FindingId::SlowService,
+        cost_ns: 2_000_000_000,
+        times: vec![(slow.asked_ns, slow.ended_ns)],
+        summary: "The server took 2.00 s.".to_owned(),
+        ..stall().connections[0].findings[0].clone()
+    }];
+    let said = verdict_and_next(&analysis);
+    let waited = said.rsplit_once("waited ").expect("callers waited").1;
+    insta::assert_snapshot!(waited, @"5.00 s (11.0 s of all requests): 54.5 % postgres, 45.4 % python3, 0.1 % network and kernel");
+}
+
+#[test]
+fn a_program_of_several_processes_has_no_number() {
+    let mut analysis = slow_calls();
+    let slow = analysis.connections[0].requests.list[1];
+    analysis.connections[1].requests.list = vec![slow];
+    for process in &mut analysis.connections[1].connection.processes {
+        process.pid += 1;
+    }
+    let said = verdict_and_next(&analysis);
+    assert!(said.contains("to the servers (python3), "), "{said}");
 }
 
 #[test]
