@@ -1,6 +1,7 @@
 //! The recording, and the one sentence to remember.
 
 use std::cmp::Reverse;
+use std::collections::BTreeSet;
 use std::io;
 
 use sockscope_analysis::{
@@ -250,14 +251,26 @@ fn waited(report: &Report<'_>, total: &FindingTotal<'_>, page: &Page<'_>) -> Str
         _ if total.id == FindingId::UpstreamWait => ".".to_owned(),
         1 => format!(", on connection {id}."),
         more => format!(
-            ", on connection {id}. On {} connections together {}.",
+            ", on connection {id}. On {} connections{} together {}.",
             count(more),
+            to_servers(report, total.id),
             page.time(total.cost_ns)
         ),
     };
     let held = held_up(report, total, page).unwrap_or_default();
     let together = read_together(report, total).unwrap_or_default();
     format!("{name}: {summary}{more}{held}{together}")
+}
+
+/// How many servers the connections with a finding have, where it is more than one.
+fn to_servers(report: &Report<'_>, id: FindingId) -> String {
+    let has_it = |one: &&ConnectionAnalysis| one.findings.iter().any(|finding| finding.id == id);
+    let server = |one: &ConnectionAnalysis| (one.connection.protocol, one.connection.server);
+    let servers: BTreeSet<_> = report.connections().filter(has_it).map(server).collect();
+    match servers.len() {
+        0 | 1 => String::new(),
+        several => format!(" to {} servers", count(several as u64)),
+    }
 }
 
 /// Of an event loop that read several requests, paused, and then answered them: no record shows the one that it

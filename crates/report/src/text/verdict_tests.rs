@@ -262,6 +262,31 @@ fn a_program_of_several_processes_has_no_number() {
 }
 
 #[test]
+fn time_on_connections_to_several_servers_is_not_that_of_one() {
+    let mut analysis = slow_calls();
+    let slow = analysis.connections[0].requests.list[1];
+    analysis.connections[1].requests.list = vec![slow];
+    for (connection, until_ns) in analysis.connections.iter_mut().zip([2_000_000_000, 500_000_000])
+    {
+        connection.findings = vec![Finding {
+            id: FindingId::SlowService,
+            cost_ns: until_ns,
+            times: vec![(1, 1 + until_ns)],
+            summary: "The server (python3, pid 4712) took 2.00 s.".to_owned(),
+            ..stall().connections[0].findings[0].clone()
+        }];
+    }
+    let said = |analysis: &Analysis| {
+        let verdict = verdict(analysis);
+        verdict.split(". next ").next().unwrap_or_default().to_owned()
+    };
+    insta::assert_snapshot!(said(&analysis), @"verdict slow-service: The server (python3, pid 4712) took 2.00 s, on connection 1. On 2 connections together 2.00 s");
+    let port = analysis.connections[0].connection.server.port();
+    analysis.connections[1].connection.server.set_port(port + 1);
+    insta::assert_snapshot!(said(&analysis), @"verdict slow-service: The server (python3, pid 4712) took 2.00 s, on connection 1. On 2 connections to 2 servers together 2.00 s");
+}
+
+#[test]
 fn the_time_of_a_chain_of_requests_is_that_of_its_last_server() {
     insta::assert_snapshot!(verdict_and_next(&nested_calls()), @"verdict no known cause; the 300 ms that callers waited went 96.7 % to the servers, most of it to postgres (pid 10), 3.3 % to network and kernel. next see what postgres does from request to response: strace -f -r -p 10, perf trace -p 10.");
 }
