@@ -40,7 +40,7 @@ pub(super) fn find(view: &ConnectionView<'_>) -> Option<Finding> {
         waiting.iter().map(|request| (request.asked_ns, request.ended_ns)).collect();
     let times = union(&times, &[]);
     let mut notes = Notes::default();
-    waiting.iter().for_each(|request| note(&mut notes, request, [asker, answerer]));
+    waiting.iter().for_each(|request| note(&mut notes, request, [asker, answerer], goes_on(view)));
     Some(Finding {
         id: FindingId::Unanswered,
         flow: view.store.connection.id.flow(direction),
@@ -62,6 +62,11 @@ fn has_arrived(view: &ConnectionView<'_>, direction: Direction) -> bool {
     end(Point::ReceiveEnqueue) >= end(Point::SendEnqueue)
 }
 
+/// Whether the records are of a part of a recording, which has not ended.
+fn goes_on(view: &ConnectionView<'_>) -> bool {
+    view.store.window.is_some()
+}
+
 fn summary(view: &ConnectionView<'_>, request: &Request, [asker, answerer]: [Side; 2]) -> String {
     let connection = &view.store.connection;
     let who = phrasing::who(connection, answerer);
@@ -69,15 +74,16 @@ fn summary(view: &ConnectionView<'_>, request: &Request, [asker, answerer]: [Sid
     let bytes = phrasing::counted(request.request_bytes, "byte");
     let waited = phrasing::time(request.total_ns().unwrap_or(0));
     let until = match request.end {
-        RequestEnd::Open => "the trace ended".to_owned(),
-        _ => format!("{caller} gave up"),
+        RequestEnd::Open if goes_on(view) => " yet".to_owned(),
+        RequestEnd::Open => " when the trace ended".to_owned(),
+        _ => format!(" when {caller} gave up"),
     };
     match request.heard.ns() {
         Some(_) => format!(
-            "The {who} read the request ({bytes}) and had not answered when {until}, {waited} after it was asked."
+            "The {who} read the request ({bytes}) and had not answered{until}, {waited} after it was asked."
         ),
         None => format!(
-            "The {who} had not read the request ({bytes}) when {until}, {waited} after it was asked."
+            "The {who} had not read the request ({bytes}){until}, {waited} after it was asked."
         ),
     }
 }
@@ -104,13 +110,14 @@ fn fix(view: &ConnectionView<'_>, request: &Request, answerer: Side) -> String {
     }
 }
 
-fn note(notes: &mut Notes, request: &Request, [asker, answerer]: [Side; 2]) {
+fn note(notes: &mut Notes, request: &Request, [asker, answerer]: [Side; 2], goes_on: bool) {
     let bytes = phrasing::counted(request.request_bytes, "byte");
     notes.add(request.asked_ns, || format!("the {} asks, {bytes}", asker.name()));
     if let Some(heard_ns) = request.heard.ns() {
         notes.add(heard_ns, || format!("the {} has read the request", answerer.name()));
     }
     notes.add(request.ended_ns, || match request.end {
+        RequestEnd::Open if goes_on => "no answer until then".to_owned(),
         RequestEnd::Open => "the trace ends".to_owned(),
         _ => format!("the {} gives up", asker.name()),
     });

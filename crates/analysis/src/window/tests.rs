@@ -143,6 +143,21 @@ fn an_open_request_is_as_old_as_its_trace() {
 }
 
 #[test]
+fn a_trace_that_goes_on_has_not_ended() {
+    let text = "10ms 1-7 +50 thread=7 | 11ms 8 +50 thread=8";
+    let one = slice(&mut window(text), 0, 1_010 * MS);
+    let finding = &one.findings[0];
+    insta::assert_snapshot!(finding.summary, @"The server read the request (50 bytes) and had not answered yet, 1.00 s after it was asked.");
+    assert_eq!(finding.evidence.last().expect("it has evidence").text, "no answer until then");
+    let unread = slice(&mut window("10ms 1-7 +50 thread=7"), 0, 1_010 * MS);
+    insta::assert_snapshot!(unread.findings[0].summary, @"The server had not read the request (50 bytes) yet, 1.00 s after it was asked.");
+    let ended = TraceFacts { ended_ns: Some(1_010 * MS), ..TraceFacts::default() };
+    let mut whole = window(text);
+    let summary = &whole.refresh(ended, None).connections[0].findings[0].summary;
+    insta::assert_snapshot!(summary, @"The server read the request (50 bytes) and had not answered when the trace ended, 1.00 s after it was asked.");
+}
+
+#[test]
 fn a_request_waits_for_its_answer_in_each_slice() {
     let mut window = window("10ms 1-7 +50 thread=7 | 11ms 8 +50 thread=8");
     let mut waited_ms = |since_ms: u64, now_ms: u64| {
