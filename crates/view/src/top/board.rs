@@ -4,7 +4,8 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};
 
 use sockscope_analysis::{
-    Analysis, ConnectionAnalysis, ConnectionStore, Finding, FindingId, Ledger, TraceFacts, Window,
+    Analysis, ConnectionAnalysis, ConnectionStore, Finding, FindingId, FreshCosts, Ledger,
+    TraceFacts, Window,
 };
 use sockscope_record::{Connection, ConnectionId, Direction, Record, Side, Stage};
 
@@ -22,6 +23,8 @@ const DIRECTIONS: [Direction; 2] = [Direction::FromClient, Direction::FromServer
 #[derive(Debug)]
 pub struct Board {
     window: Window,
+    /// A wait that is open over several refreshes costs its time once.
+    costs: FreshCosts,
     histories: BTreeMap<ConnectionId, History>,
     /// Refreshes over which a row sums up.
     slices: usize,
@@ -65,6 +68,7 @@ impl Board {
     pub fn new(slices: usize) -> Self {
         Self {
             window: Window::new(),
+            costs: FreshCosts::default(),
             histories: BTreeMap::new(),
             slices: slices.max(1),
             refreshed_ns: None,
@@ -99,12 +103,13 @@ impl Board {
         for history in self.histories.values_mut() {
             history.slices.push_front(Slice::default());
         }
-        for one in &analysis.connections {
+        let costs = self.costs.take(analysis);
+        for (one, cost) in analysis.connections.iter().zip(&costs) {
             let history = self.histories.entry(one.connection.id).or_default();
             if history.slices.is_empty() {
                 history.slices.push_front(Slice::default());
             }
-            history.slices[0] = Slice::of(one);
+            history.slices[0] = Slice::of(one, &cost.findings_ns);
         }
         let (slices, window) = (self.slices, &self.window);
         self.histories.retain(|id, history| {
@@ -123,12 +128,13 @@ impl Board {
 
     /// Keeps the rows of connections that closed and are no longer in the window, the last ones of them.
     fn keep_closed(&mut self, before: Vec<Row>, now_ns: u64) {
-        for row in before {
+        for mut row in before {
             let id = row.connection.id;
             let is_kept = self.closed.iter().any(|closed| closed.row.connection.id == id);
             if let Some(at_ns) = row.connection.closed_ns.filter(|_| !is_kept)
                 && self.window.store(id).is_none()
             {
+                row.findings.iter_mut().for_each(|finding| finding.is_new = false);
                 self.closed.push_front(Closed { row, at_ns });
             }
         }
@@ -152,15 +158,16 @@ impl Board {
 }
 
 impl Slice {
-    fn of(one: &ConnectionAnalysis) -> Self {
+    fn of(one: &ConnectionAnalysis, costs_ns: &[u64]) -> Self {
         let ledgers = DIRECTIONS.map(|direction| one.flows[direction as usize].ledger.clone());
-        Self { ledgers, findings: one.findings.iter().map(Found::of).collect() }
+        let findings = one.findings.iter().zip(costs_ns);
+        Self { ledgers, findings: findings.map(|(one, cost)| Found::of(one, *cost)).collect() }
     }
 }
 
 impl Found {
-    fn of(finding: &Finding) -> Self {
-        let Finding { id, cost_ns, side, ref summary, .. } = *finding;
+    fn of(finding: &Finding, cost_ns: u64) -> Self {
+        let Finding { id, side, ref summary, .. } = *finding;
         Self { id, cost_ns, side, summary: summary.clone() }
     }
 }
@@ -266,6 +273,36 @@ mod tests {
         }
         // Of two refreshes.
         assert_eq!(board.rows()[0].waited_ns, 2 * SECOND);
+    }
+
+    /// The findings of the first row: name, cost in seconds, whether the last refresh found it.
+    fn findings(board: &Board) -> Vec<(&'static str, u64, bool)> {
+        let found = board.rows()[0].findings.iter();
+        found.map(|one| (one.id.name(), one.cost_ns / SECOND, one.is_new)).collect()
+    }
+
+    #[test]
+    fn an_open_wait_costs_its_time_once() {
+        let mut board = Board::new(2);
+        board.connection(connection(1));
+        board.push(&unread(1, SECOND, 500));
+        for (now, cost) in [(2, 1), (3, 2), (4, 2), (5, 2)] {
+            board.refresh(TraceFacts::default(), now * SECOND, now * SECOND);
+            assert_eq!(findings(&board), [("unanswered", cost, true)], "at {now} s");
+        }
+    }
+
+    #[test]
+    fn no_refresh_finds_what_a_closed_connection_had() {
+        let mut board = Board::new(2);
+        board.push(&unread(1, SECOND, 500));
+        board.connection(Connection { closed_ns: Some(2 * SECOND), ..connection(1) });
+        for (now, is_new) in [(3, true), (4, false), (5, false)] {
+            board.refresh(TraceFacts::default(), now * SECOND, now * SECOND);
+            let found = findings(&board);
+            assert!(!found.is_empty(), "at {now} s");
+            assert!(found.iter().all(|one| one.2 == is_new), "at {now} s: {found:?}");
+        }
     }
 
     #[test]
