@@ -1,7 +1,9 @@
 //! The connections, the one that waited longest first.
 
+use std::cmp::Reverse;
+
 use maud::{Markup, html};
-use sockscope_analysis::{ConnectionAnalysis, FlowAnalysis};
+use sockscope_analysis::{ConnectionAnalysis, FlowAnalysis, LedgerPart};
 use sockscope_record::Side;
 use sockscope_render::number::{bound, count, size, time};
 use sockscope_render::style::{Charset, printable};
@@ -9,7 +11,7 @@ use sockscope_render::style::{Charset, printable};
 use super::bars;
 use super::figures::is_udp;
 use crate::Report;
-use crate::order::cost_ns;
+use crate::order::{cost_ns, is_under_way};
 
 /// Rows at most; JSON has all connections.
 const ROWS_MAX: usize = 1_000;
@@ -28,7 +30,7 @@ pub(super) fn section<'a>(
                     thead { tr {
                         th scope="col" { "number" } th scope="col" { "client" } th scope="col" { "server" }
                         th scope="col" { "bytes" } th scope="col" { "requests" } th scope="col" { "cost" }
-                        th scope="col" { "findings" } th scope="col" { "ledger of the larger direction" }
+                        th scope="col" { "findings" } th scope="col" { "ledger of the direction that waited longer" }
                     } }
                     tbody {
                         @for connection in ranked.iter().take(ROWS_MAX) {
@@ -49,7 +51,7 @@ fn row<'a>(report: &Report<'a>, connection: &'a ConnectionAnalysis, has_section:
     let flows: Vec<&FlowAnalysis> = report.flows(connection).collect();
     let bytes = flows.iter().fold(0_u64, |sum, flow| sum.saturating_add(flow.bytes));
     let is_bound = flows.iter().any(|flow| flow.at_least.bytes);
-    let larger = flows.iter().max_by_key(|flow| (flow.bytes, std::cmp::Reverse(flow.id)));
+    let longer = flows.iter().max_by_key(|flow| (under_way_ns(flow), flow.bytes, Reverse(flow.id)));
     let cost_ns = cost_ns(report, connection);
     let mut names: Vec<&str> = report.findings(connection).map(|one| one.id.name()).collect();
     names.dedup();
@@ -64,9 +66,15 @@ fn row<'a>(report: &Report<'a>, connection: &'a ConnectionAnalysis, has_section:
             td class="number" { (count(connection.requests.list.len() as u64)) }
             td class="number" { @if cost_ns > 0 { (time(cost_ns, Charset::Unicode)) } @else { "0" } }
             td { (names.join(", ")) }
-            td { @if let Some(flow) = larger { (bars::sum(&flow.ledger, is_udp(connection), bars::NARROW)) } }
+            td { @if let Some(flow) = longer { (bars::sum(&flow.ledger, is_udp(connection), bars::NARROW)) } }
         }
     }
+}
+
+/// Time in which its bytes were under way.
+fn under_way_ns(flow: &FlowAnalysis) -> u64 {
+    let parts = LedgerPart::ALL.into_iter().filter(|part| is_under_way(*part));
+    parts.map(|part| flow.ledger.ns[part as usize]).fold(0, u64::saturating_add)
 }
 
 /// The programs and the address of an end.

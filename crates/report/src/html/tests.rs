@@ -177,6 +177,23 @@ fn cells(table: &str) -> Vec<String> {
 }
 
 #[test]
+fn the_ledger_of_a_connection_is_that_of_the_direction_that_waited() {
+    let (mut analysis, stores) = calls(1, 20, 10);
+    let [asks, answers] = &mut analysis.connections[0].flows;
+    for (flow, bytes, place) in
+        [(asks, 100, LedgerPart::ReceiveApp), (answers, 1_000_000, LedgerPart::AppIdle)]
+    {
+        flow.bytes = bytes;
+        flow.ledger.ns = Default::default();
+        flow.ledger.ns[place as usize] = SECOND;
+    }
+    let page = page(&analysis, &stores);
+    let table = page.split("class=\"connections\"").nth(1).expect("it has the table");
+    let bar = table.split("aria-label=\"").nth(1).and_then(|it| it.split('"').next());
+    assert_eq!(bar, Some("receive_queue.app 100.0 %"));
+}
+
+#[test]
 fn hops_are_a_table_with_the_numbers_of_the_text() {
     let (mut analysis, stores) = calls(1, 20, 10);
     let without = page(&analysis, &stores);
