@@ -36,10 +36,12 @@ pub(super) fn write(report: &Report<'_>, page: &mut Page<'_>) -> io::Result<()> 
     page.line(&head)?;
     let mut lines = Vec::new();
     add_lines(&slowest, 0, page, &mut lines);
-    for line in lines.iter().take(LINES_MAX) {
+    // A line with the number of the others takes as much room as one more of them.
+    let shown = if lines.len() == LINES_MAX + 1 { lines.len() } else { LINES_MAX };
+    for line in lines.iter().take(shown) {
         page.line(line)?;
     }
-    let more = lines.len().saturating_sub(LINES_MAX);
+    let more = lines.len().saturating_sub(shown);
     if more > 0 {
         page.line(&format!("{} more servers (in JSON)", count(more as u64)))?;
     }

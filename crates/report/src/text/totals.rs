@@ -96,8 +96,10 @@ pub(super) fn write<'a>(
     );
     let head = page.style.paint(&head, Tone::Faint);
     page.line(&head)?;
-    let more = servers.len().saturating_sub(servers_max);
-    for ((_, address), server) in servers.iter_mut().take(servers_max) {
+    // A line with the number of the others takes as much room as one more server.
+    let rows = if servers.len() == servers_max + 1 { servers.len() } else { servers_max };
+    let more = servers.len().saturating_sub(rows);
+    for ((_, address), server) in servers.iter_mut().take(rows) {
         let line = row(*address, server, [width, clients_width], page);
         page.line(&line)?;
     }
@@ -210,7 +212,8 @@ fn write_ends(report: &Report<'_>, page: &mut Page<'_>) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use crate::fixture::{slow_calls, written};
-    use crate::{Options, Text};
+    use crate::text::page::Page;
+    use crate::{Options, Origin, Report, Text};
 
     #[test]
     fn three_connections_have_totals_by_server() {
@@ -226,6 +229,29 @@ mod tests {
         let mut two = slow_calls();
         two.connections.truncate(2);
         assert!(!written(&Text, &two, &Options::default()).contains("\nslowest "));
+    }
+
+    #[test]
+    fn a_line_is_a_server_rather_than_the_number_of_one_more() {
+        let rows = |servers: u16| {
+            let mut analysis = slow_calls();
+            for (connection, port) in analysis.connections.iter_mut().zip(1..) {
+                connection.connection.server.set_port(port.min(servers));
+            }
+            let options = Options::default();
+            let report =
+                Report { origin: &Origin::default(), analysis: &analysis, options: &options };
+            let mut text = Vec::new();
+            super::write(&report, 1, &mut Page::new(&mut text, &options)).expect("it is memory");
+            let text = String::from_utf8(text).expect("it is UTF-8");
+            let rows = text.lines().skip_while(|line| !line.starts_with("server "));
+            let rows = rows.skip(1).take_while(|line| !line.starts_with("slowest "));
+            rows.map(|line| line.split("  ").next().unwrap_or_default().to_owned())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(rows(1), ["python3 :1"]);
+        assert_eq!(rows(2), ["python3 :1", "python3 :2"]);
+        assert_eq!(rows(3), ["python3 :1", "2 more servers (in CSV and JSON)"]);
     }
 
     #[test]
