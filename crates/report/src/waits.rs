@@ -8,6 +8,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 
 use sockscope_analysis::{
     ConnectionAnalysis, Distribution, ExchangeSummary, LedgerPart, NestedTime, Nesting, Request,
@@ -62,20 +63,18 @@ pub(crate) struct Waits<'a> {
 /// The answering processes of one name.
 struct Answerer<'a> {
     ns: u64,
-    /// The connection on which it has most, and its time there.
-    slowest: (&'a ConnectionAnalysis, u64),
+    name: Option<&'a str>,
+    /// The process of the connection on which it has most, and its time there; `None` where none accepted it.
+    process: Option<&'a Process>,
+    most_ns: u64,
+    side: Side,
     has_several_processes: bool,
 }
 
-impl<'a> Answerer<'a> {
-    fn process(&self) -> Option<&'a Process> {
-        answerer(self.slowest.0)
-    }
-
+impl Answerer<'_> {
     /// As the short line has it.
     fn name(&self, of: Others) -> String {
-        let name = self.process().map(|process| process.comm.as_str());
-        match (of, name) {
+        match (of, self.name) {
             (Others::None, None) => "the server".to_owned(),
             (Others::Apart, None) => "a server of unknown name".to_owned(),
             (Others::Included, None) => "servers".to_owned(),
@@ -86,24 +85,20 @@ impl<'a> Answerer<'a> {
 
     /// As the sentence has it.
     fn words(&self, of: Others) -> String {
-        let side = match self.slowest.0.requests.asked_by {
-            Some(Side::Server) => "client",
-            _ => "server",
-        };
-        let Some(Process { comm, pid, .. }) = self.process() else {
-            return match of {
-                Others::None => format!("to the {side}"),
-                Others::Apart => format!("to a {side} of unknown name"),
-                Others::Included => "to the servers".to_owned(),
-            };
-        };
-        match (of, self.has_several_processes) {
-            (Others::Included, false) => {
-                format!("to the servers, most of it to {comm} (pid {pid})")
+        let side = self.side.name();
+        let pid = self.process.filter(|_| !self.has_several_processes).map(|process| process.pid);
+        match (of, self.name, pid) {
+            (Others::None, None, _) => format!("to the {side}"),
+            (Others::Apart, None, _) => format!("to a {side} of unknown name"),
+            (Others::Included, None, _) => "to the servers".to_owned(),
+            (Others::Included, Some(name), Some(pid)) => {
+                format!("to the servers, most of it to {name} (pid {pid})")
             }
-            (Others::Included, true) => format!("to the servers, most of it to {comm}"),
-            (_, false) => format!("to the {side} ({comm}, pid {pid})"),
-            (_, true) => format!("to the {side}s ({comm})"),
+            (Others::Included, Some(name), None) => {
+                format!("to the servers, most of it to {name}")
+            }
+            (_, Some(name), Some(pid)) => format!("to the {side} ({name}, pid {pid})"),
+            (_, Some(name), None) => format!("to the {side} ({name})"),
         }
     }
 }
@@ -139,9 +134,10 @@ impl<'a> Waits<'a> {
             is_chain: !report.analysis.nesting.is_empty(),
             is_all_unix: is_all_unix(report),
         };
+        let listeners = listeners(report);
         let mut times: Vec<(u64, u64)> = Vec::new();
         for connection in report.connections() {
-            waits.add(connection, &report.analysis.nesting, &mut times);
+            waits.add(connection, (&report.analysis.nesting, &listeners), &mut times);
         }
         times.sort_unstable();
         let mut done_ns = 0;
@@ -161,7 +157,7 @@ impl<'a> Waits<'a> {
     fn add(
         &mut self,
         connection: &'a ConnectionAnalysis,
-        nesting: &'a Nesting,
+        (nesting, listeners): (&'a Nesting, &Listeners<'a>),
         times: &mut Vec<(u64, u64)>,
     ) {
         let (mut service_ns, mut way_ns) = (0u64, 0u64);
@@ -192,22 +188,30 @@ impl<'a> Waits<'a> {
         for (sum, ns) in self.places.iter_mut().zip(places.way) {
             *sum = sum.saturating_add(ns);
         }
-        self.add_answerer(connection, answerer_ns);
+        self.add_answerer(connection, answerer_ns, listeners);
     }
 
-    fn add_answerer(&mut self, connection: &'a ConnectionAnalysis, ns: u64) {
+    /// A connection that no process accepted yet waits for the one that accepts others of its address.
+    fn add_answerer(
+        &mut self,
+        connection: &'a ConnectionAnalysis,
+        ns: u64,
+        listeners: &Listeners<'a>,
+    ) {
         if ns == 0 {
             return;
         }
         let process = answerer(connection);
-        let name = process.map(|process| process.comm.as_str());
-        let new = Answerer { ns: 0, slowest: (connection, 0), has_several_processes: false };
+        let side = connection.requests.asked_by.map_or(Side::Server, Side::other);
+        let listener = || *listeners.get(&address(connection)).filter(|_| side == Side::Server)?;
+        let name = process.map(|process| process.comm.as_str()).or_else(listener);
+        let new = Answerer { ns: 0, name, process, most_ns: 0, side, has_several_processes: false };
         let one = self.answerers.entry(name).or_insert(new);
         let pid = |process: Option<&Process>| process.map(|process| process.pid);
-        one.has_several_processes |= pid(one.process()) != pid(process);
+        one.has_several_processes |= pid(one.process) != pid(process);
         one.ns = one.ns.saturating_add(ns);
-        if one.slowest.1 < ns {
-            one.slowest = (connection, ns);
+        if one.most_ns < ns {
+            (one.process, one.most_ns, one.side) = (process, ns, side);
         }
     }
 
@@ -354,7 +358,7 @@ impl<'a> Waits<'a> {
     }
 
     fn answerer(&self) -> Option<&'a Process> {
-        self.by_time().first()?.process()
+        self.by_time().first()?.process
     }
 
     fn way_words(&self) -> String {
@@ -381,7 +385,7 @@ impl<'a> Waits<'a> {
         let Some((connection, request)) = self.longest else { return String::new() };
         let what = match request.end {
             RequestEnd::Answered => return String::new(),
-            RequestEnd::Open => "was open when the trace ended",
+            RequestEnd::Open => "was still open",
             RequestEnd::GivenUp | RequestEnd::ResetByAsker => "was given up without an answer",
             RequestEnd::ResetByAnswerer => "was reset by the other side",
             RequestEnd::Refused => "was refused",
@@ -401,6 +405,27 @@ impl<'a> Waits<'a> {
 fn answerer(connection: &ConnectionAnalysis) -> Option<&Process> {
     let asker = connection.requests.asked_by?;
     connection.connection.processes.iter().find(|process| process.side != asker)
+}
+
+/// The program that accepts connections of an address; `None` where programs of several names do.
+type Listeners<'a> = BTreeMap<(Protocol, SocketAddr), Option<&'a str>>;
+
+fn listeners<'a>(report: &Report<'a>) -> Listeners<'a> {
+    let mut listeners = Listeners::new();
+    for connection in report.connections() {
+        let mut processes = connection.connection.processes.iter();
+        let Some(process) = processes.find(|process| process.side == Side::Server) else {
+            continue;
+        };
+        let name = process.comm.as_str();
+        let listener = listeners.entry(address(connection)).or_insert(Some(name));
+        *listener = listener.filter(|one| *one == name);
+    }
+    listeners
+}
+
+fn address(connection: &ConnectionAnalysis) -> (Protocol, SocketAddr) {
+    (connection.connection.protocol, connection.connection.server)
 }
 
 /// Whether the wait was for a connection, which did not open: nothing was asked.

@@ -118,6 +118,13 @@ fn so_is_that_of_refused_datagrams_without_a_finding() {
 #[test]
 fn where_callers_waited_long_without_a_finding_the_verdict_says_who_had_the_time() {
     let mut analysis = slow_calls();
+    analysis.connections[0].requests.list[2].end = RequestEnd::Open;
+    let said = verdict_and_next(&analysis);
+    // A recording that goes on has not ended.
+    assert!(
+        said.contains("The longest request, 3.00 s on connection 1, was still open. "),
+        "{said}"
+    );
     analysis.connections[0].requests.list.truncate(2);
     insta::assert_snapshot!(verdict_and_next(&analysis), @"verdict no known cause; callers waited 2.00 s; the 2.02 s of all requests together went 99.6 % to the server (python3, pid 4712), 0.4 % to network and kernel. next see what python3 does from request to response: strace -f -r -p 4712, perf trace -p 4712.");
     let request = &mut analysis.connections[0].requests.list[1];
@@ -187,7 +194,18 @@ fn a_request_that_no_process_accepts_lies_at_the_server() {
     };
     connection.requests.list.drain(..2);
     connection.connection.processes.retain(|process| process.side == Side::Client);
-    insta::assert_snapshot!(verdict_and_next(&analysis), @"verdict no known cause; callers waited 3.00 s; the 3.01 s of all requests together went 99.7 % to a server of unknown name, 0.2 % to the server (python3, pid 4712), 0.1 % to network and kernel. The longest request, 3.00 s on connection 1, was given up without an answer. next see what the program does that listens there: ss -ltnp names it.");
+    insta::assert_snapshot!(verdict_and_next(&analysis), @"verdict no known cause; callers waited 3.00 s; the 3.01 s of all requests together went 99.9 % to the server (python3), 0.1 % to network and kernel. The longest request, 3.00 s on connection 1, was given up without an answer. next see what the program does that listens there: ss -ltnp names it.");
+}
+
+#[test]
+fn a_request_to_an_address_without_a_program_has_an_unknown_server() {
+    let mut analysis = slow_calls();
+    let port = analysis.connections[0].connection.server.port();
+    let connection = &mut analysis.connections[0];
+    connection.connection.server.set_port(port + 1);
+    connection.connection.processes.retain(|process| process.side == Side::Client);
+    let said = verdict_and_next(&analysis);
+    assert!(said.contains("99.7 % to a server of unknown name, "), "{said}");
 }
 
 #[test]
@@ -258,7 +276,7 @@ fn a_program_of_several_processes_has_no_number() {
         process.pid += 1;
     }
     let said = verdict_and_next(&analysis);
-    assert!(said.contains("to the servers (python3), "), "{said}");
+    assert!(said.contains("to the server (python3), "), "{said}");
 }
 
 #[test]
