@@ -120,6 +120,9 @@ pub struct Ends {
     clients: [SocketAddr; 4],
 }
 
+/// Of the servers, for `--addr`. Forged packets of other tests have all ports, and no such address. `watch-load` has it too.
+pub const SERVERS: Ipv4Addr = Ipv4Addr::new(127, 77, 0, 1);
+
 /// The first port. `--port` picks connections of all network namespaces: another run at the same time has other ports.
 fn first_port() -> u16 {
     let number = u16::try_from(std::process::id() % 900).unwrap();
@@ -135,7 +138,7 @@ pub fn ports() -> String {
 fn clients(servers: u16) -> [SocketAddr; 4] {
     let local = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     [0, 1, 2, 3].map(|number| {
-        let server = local(servers + number);
+        let server = SocketAddr::from((SERVERS, servers + number));
         let hash = |client: &SocketAddr| sample_hash(TCP, *client, server);
         STALL_CLIENTS.map(local).min_by_key(hash).unwrap()
     })
@@ -175,10 +178,11 @@ impl Ends {
         let port = first_port();
         let servers = port + 2;
         let clients = clients(servers);
-        let stalled = python(&["serve".to_owned(), servers.to_string()]);
+        let stalled = python(&["serve".to_owned(), SERVERS.to_string(), servers.to_string()]);
         let stalled = begins(stalled, "ready");
         let places = clients.iter().map(|client| client.port().to_string());
-        let words = ["ask".to_owned(), servers.to_string()].into_iter().chain(places);
+        let words = ["ask".to_owned(), SERVERS.to_string(), servers.to_string()];
+        let words = words.into_iter().chain(places);
         let stalling = begins(python(&words.collect::<Vec<_>>()), "ready");
         let program = env!("CARGO_BIN_EXE_watch-load");
         let answering = inside(program, &["serve".to_owned(), port.to_string()]);

@@ -17,7 +17,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use checks::checks;
-use ends::{Counts, Ends, Kind, Stall, ports};
+use ends::{Counts, Ends, Kind, SERVERS, Stall, ports};
 use meter::{Meter, Target, in_the_kernel, programs_of};
 
 use crate::common::{Watch, may_record};
@@ -209,7 +209,8 @@ impl Run {
         let mut command = self.ends.with_disk();
         command.arg(env!("CARGO_BIN_EXE_sockscope-watch"));
         command
-            .args(["watch", "--port", &ports(), "--listen", "127.0.0.1:0", "-o"])
+            .args(["watch", "--port", &ports(), "--addr", &SERVERS.to_string()])
+            .args(["--listen", "127.0.0.1:0", "-o"])
             .arg(&self.output);
         command.args(["--budget", &format!("{budget}%"), "--max-disk", &format!("{max_disk}M")]);
         command.args(["--keep", keep, "--before", before, "--after", after, "--per-hour", "200"]);

@@ -1,7 +1,7 @@
 """Both ends of connections that stall when they are asked to. A connection for each kind, at a server port of its own.
 
-stalls.py serve PORT             answers at PORT to PORT + 3
-stalls.py ask PORT FROM...       connects from these ports, one for each kind; plants stalls
+stalls.py serve ADDRESS PORT           answers at PORT to PORT + 3
+stalls.py ask ADDRESS PORT FROM...     connects from these ports, one for each kind; plants stalls
 
 A line of input names a stall. `ask` says `now`, waits for another line, and prints the times of the stall.
 """
@@ -66,10 +66,10 @@ def full_send_buffer(sock):
 STALLS = [slow_reader, stopped_server, delayed_acknowledgment, full_send_buffer]
 
 
-def ask(port, places):
+def ask(address, port, places):
     socks = []
     for number, place in enumerate(places):
-        to = ("127.0.0.1", port + number)
+        to = (address, port + number)
         socks.append(socket.create_connection(to, source_address=("127.0.0.1", place)))
     print("ready", flush=True)
     lines = queue.Queue()
@@ -89,11 +89,11 @@ def ask(port, places):
 
 
 if sys.argv[1] == "serve":
-    first = int(sys.argv[2])
+    first = int(sys.argv[3])
     for number in range(len(KINDS)):
-        listener = socket.create_server(("127.0.0.1", first + number))
+        listener = socket.create_server((sys.argv[2], first + number))
         threading.Thread(target=serve, args=(listener,), daemon=True).start()
     print("ready", flush=True)
     sys.stdin.read()
 else:
-    ask(int(sys.argv[2]), [int(place) for place in sys.argv[3:]])
+    ask(sys.argv[2], int(sys.argv[3]), [int(place) for place in sys.argv[4:]])

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::io::{self, BufRead, ErrorKind, Read, Write};
-use std::net::{Ipv4Addr, TcpStream};
+use std::net::TcpStream;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::time::{Duration, Instant};
@@ -88,7 +88,7 @@ struct Asker {
 
 impl Asker {
     fn open(&mut self, is_churn: bool) -> io::Result<u64> {
-        let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port))?;
+        let stream = TcpStream::connect((crate::SERVERS, self.port))?;
         self.opened += 1;
         stream.set_nonblocking(true)?;
         let number = self.next;
@@ -193,7 +193,7 @@ pub fn ask(port: u16, plan: &Plan) -> io::Result<()> {
         stopped: Duration::ZERO,
     };
     for _ in 0..plan.bulk {
-        let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port + 1))?;
+        let stream = TcpStream::connect((crate::SERVERS, port + 1))?;
         stream.set_nonblocking(true)?;
         asker.bulk.push(stream);
         asker.opened += 1;

@@ -1,7 +1,7 @@
 //! A load of many TCP connections that uses little CPU time itself: one thread and one epoll set at each end.
 //!
 //! ```text
-//! watch-load serve PORT                          answers requests at PORT, discards data at PORT + 1, until its input ends
+//! watch-load serve PORT     answers requests at PORT of 127.77.0.1, discards data at PORT + 1, until its input ends
 //! watch-load ask PORT OPEN EVERY_S CHURN BULK RATE
 //! ```
 //!
@@ -13,8 +13,12 @@ mod ask;
 mod serve;
 
 use std::io;
+use std::net::Ipv4Addr;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+/// The address of the servers.
+const SERVERS: Ipv4Addr = Ipv4Addr::new(127, 77, 0, 1);
 
 /// Bytes of a request, and of its answer.
 const EXCHANGE: usize = 400;

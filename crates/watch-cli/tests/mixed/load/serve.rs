@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::net::{AddressFamily, SocketType, bind, listen, socket, sockopt};
@@ -25,7 +25,7 @@ struct Peer {
 fn listener(port: u16) -> io::Result<TcpListener> {
     let socket = socket(AddressFamily::INET, SocketType::STREAM, None)?;
     sockopt::set_socket_reuseaddr(&socket, true)?;
-    bind(&socket, &SocketAddr::from((Ipv4Addr::LOCALHOST, port)))?;
+    bind(&socket, &SocketAddr::from((crate::SERVERS, port)))?;
     listen(&socket, BACKLOG)?;
     let listener = TcpListener::from(socket);
     listener.set_nonblocking(true)?;
