@@ -6,6 +6,11 @@
  * For kernels before that the same source is compiled once more, with SOCKSCOPE_COPIES: a helper then
  * copies each field, and plain loads read only through typed pointers. For that reason FIELD() reads
  * fields through a pointer that KERNEL_CAST() made.
+ *
+ * A pointer that no helper gets is loaded through a cast too. Where the verifier trusts the pointer to a structure, it
+ * looks at each load of another pointer for a type of the kernel that makes that one trusted as well. Up to three
+ * times it searches all types by their names, for half a millisecond in all, and again on each path to that load
+ * (btf_nested_type_is_trusted() in kernel/bpf/verifier.c). Behind a cast nothing is trusted, and it does not search.
  */
 #ifndef SOCKSCOPE_ACCESS_H
 #define SOCKSCOPE_ACCESS_H

@@ -92,13 +92,6 @@ int BPF_PROG(retransmit, const struct sock *sk, const struct sk_buff *skb)
 	return 0;
 }
 
-static __always_inline __u32 netns_of_device(const struct net_device *dev)
-{
-	const struct net *net = FIELD(dev, nd_net.net);
-
-	return FIELD(net, ns.inum);
-}
-
 /* The part of an arriving packet that its socket does not get will not be announced. */
 static __always_inline void note_undelivered(__u32 flow, __u32 len)
 {
@@ -137,7 +130,7 @@ int BPF_PROG(drop, struct sk_buff *skb, void *location, enum skb_drop_reason rea
 	if (ethertype != bpf_htons(ETH_P_IP) && ethertype != bpf_htons(ETH_P_IPV6))
 		return 0;
 	if (dev)
-		netns = netns_of_device(KERNEL_CAST(net_device, dev));
+		netns = FIELD(FIELD(KERNEL_CAST(net_device, dev), nd_net.net), ns.inum);
 	if (!parse(skb, network, 0, netns, &p))
 		return 0;
 	slot = slot_of_dropped(&p, netns, &k);
@@ -145,7 +138,7 @@ int BPF_PROG(drop, struct sk_buff *skb, void *location, enum skb_drop_reason rea
 		/* UDP keeps other things in `dev` once a datagram is queued. */
 		struct task_struct *task = bpf_get_current_task_btf();
 
-		netns = task->nsproxy->net_ns->ns.inum;
+		netns = KERNEL_CAST(task_struct, task)->nsproxy->net_ns->ns.inum;
 		p.tuple.scope = scope_of(netns, p.protocol, p.loopback);
 		slot = slot_of_dropped(&p, netns, &k);
 		if (!slot) {
@@ -180,7 +173,7 @@ int BPF_PROG(drop, struct sk_buff *skb, void *location, enum skb_drop_reason rea
 /* Bits of enum window_scaling. */
 static __always_inline __u32 window_scaling(const struct sock *sk)
 {
-	const struct net *net = FIELD(sk, __sk_common.skc_net.net);
+	const struct net *net = FIELD(KERNEL_CAST(sock, sk), __sk_common.skc_net.net);
 	struct tcp_sock *tp = KERNEL_CAST(tcp_sock, sk);
 	__u32 scaling = FIELD_BITS(tp, rx_opt.wscale_ok) ? SCALING_AGREED : 0;
 

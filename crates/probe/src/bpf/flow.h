@@ -619,9 +619,14 @@ static __always_inline void refuse(const struct key *k, __u32 isn, bool of_other
 
 static __always_inline __u32 netns_of(const struct sock *sk)
 {
-	const struct net *net = FIELD(sk, __sk_common.skc_net.net);
+	const struct net *net = FIELD(KERNEL_CAST(sock, sk), __sk_common.skc_net.net);
 
 	return FIELD(net, ns.inum);
+}
+
+static __always_inline __u32 netns_of_device(const struct net_device *dev)
+{
+	return KERNEL_CAST(net_device, dev)->nd_net.net->ns.inum;
 }
 
 /* The tuple of the socket's sends. False for a socket that is not a connected inet socket. */

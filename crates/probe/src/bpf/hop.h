@@ -11,7 +11,7 @@
 
 static __noinline int report_device(const struct net_device *dev, const struct flow_slot *slot)
 {
-	struct device place = { .index = dev->ifindex, .netns = dev->nd_net.net->ns.inum };
+	struct device place = { .index = dev->ifindex, .netns = netns_of_device(dev) };
 	struct device_name name = {};
 	const struct device_name *known;
 	struct event *e;
@@ -36,7 +36,7 @@ static __noinline int report_device(const struct net_device *dev, const struct f
 static __always_inline void announce_device(struct record_list *list, const struct flow_slot *slot,
 					    const struct net_device *dev)
 {
-	__u64 place = (__u64)dev->nd_net.net->ns.inum << 32 | (__u32)dev->ifindex;
+	__u64 place = (__u64)netns_of_device(dev) << 32 | (__u32)dev->ifindex;
 
 	if (list->device == place)
 		return;
@@ -65,7 +65,7 @@ static __noinline int write_hop(struct record_list *list, struct flow_slot *slot
 	r->hop.seq = p->seq;
 	r->hop.len = p->len;
 	r->hop.ack = p->ack;
-	r->hop.netns = dev->nd_net.net->ns.inum;
+	r->hop.netns = netns_of_device(dev);
 	r->hop.device = dev->ifindex;
 	r->hop.kind = RAW_HOP;
 	r->hop.at = flow_and_kind;
@@ -99,7 +99,7 @@ static __noinline int passes_hop(struct record_list *list, struct flow_slot *slo
 	announce_device(list, slot, dev);
 	if (p->flags & 0x06)
 		return 0;
-	if (own & NETNS_CERTAIN ? is_same_netns(own, dev->nd_net.net->ns.inum) :
+	if (own & NETNS_CERTAIN ? is_same_netns(own, netns_of_device(dev)) :
 				  !(other & NETNS_CERTAIN))
 		return 0;
 	write_hop(list, slot, dev, p, flow_and_kind);
@@ -128,7 +128,7 @@ static __always_inline bool is_behind_own_device(const struct sk_buff *skb,
 						 const struct net_device *dev,
 						 const struct sock *sk)
 {
-	return dev->nd_net.net->ns.inum != netns_of(sk) ||
+	return netns_of_device(dev) != netns_of(sk) ||
 	       !has_ports_of(word64(skb->head + skb->transport_header), sk);
 }
 

@@ -51,7 +51,7 @@ static __always_inline void address4(__u8 to[16], __u32 addr)
 /* The process and its name, as in /proc/PID/comm: a thread of a pool may have a name of its own. */
 static __always_inline void name_task(struct event *e)
 {
-	struct task_struct *task = bpf_get_current_task_btf();
+	struct task_struct *task = KERNEL_CAST(task_struct, bpf_get_current_task_btf());
 	__u64 id = bpf_get_current_pid_tgid();
 
 	e->pid = id >> 32;

@@ -30,10 +30,10 @@ static __noinline struct flow_slot *open_incoming(struct sk_buff *skb, struct pa
 }
 
 /* The slot of an incoming packet, which may open the connection. */
-static __always_inline struct flow_slot *slot_of_incoming(struct sk_buff *skb, __u32 netns,
+static __always_inline struct flow_slot *slot_of_incoming(struct sk_buff *skb,
+							  const struct net_device *dev, __u32 netns,
 							  struct packet *p, struct key *k)
 {
-	struct net_device *dev = skb->dev;
 	struct sock *sk = skb->sk;
 	struct flow_slot *slot;
 
@@ -104,17 +104,17 @@ static __always_inline int incoming_segment(struct record_list *list, struct flo
 }
 
 /* Any other incoming packet: set-up, datagrams, packets of other devices and from other CPUs. */
-static __always_inline int incoming_packet(struct record_list *list, struct sk_buff *skb, __u8 kind,
+static __always_inline int incoming_packet(struct record_list *list, struct sk_buff *skb,
+					   const struct net_device *dev, __u8 kind,
 					   struct packet *p, struct key *k)
 {
-	struct net_device *dev = skb->dev;
-	__u32 netns = dev->nd_net.net->ns.inum;
+	__u32 netns = netns_of_device(dev);
 	struct flow_slot *slot;
 	union raw_record *r;
 	__u64 now, stamp;
 	__u8 position;
 
-	slot = slot_of_incoming(skb, netns, p, k);
+	slot = slot_of_incoming(skb, dev, netns, p, k);
 	if (!slot)
 		return 0;
 	if (!list)
@@ -163,10 +163,10 @@ static __always_inline int incoming(struct sk_buff *skb, __u8 kind)
 		if (slot)
 			return incoming_segment(list, slot, dev, kind, &passing, flow);
 	}
-	if (!parse(skb, skb->data, skb->len, dev->nd_net.net->ns.inum, &p))
+	if (!parse(skb, skb->data, skb->len, netns_of_device(dev), &p))
 		return 0;
 	make_key(&p.tuple, 0, &k);
-	return incoming_packet(list, skb, kind, &p, &k);
+	return incoming_packet(list, skb, dev, kind, &p, &k);
 }
 
 SEC("tp_btf/netif_rx")

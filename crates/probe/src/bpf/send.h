@@ -183,10 +183,10 @@ static __always_inline bool is_socket_of_tcp(const struct sock *sk)
 }
 
 /* An outgoing SYN, SYN-ACK or first datagram of a connection without a slot: is it picked? */
-static __noinline struct flow_slot *open_outgoing(struct sk_buff *skb, struct packet *p,
-						  const struct net_device *dev, struct key *k)
+static __noinline struct flow_slot *open_outgoing(struct sk_buff *skb, struct sock *sk,
+						  struct packet *p, const struct net_device *dev,
+						  struct key *k)
 {
-	struct sock *sk = skb->sk;
 	struct opening o = { .source_is_client = true };
 	struct cgroup *cgroup;
 	bool picked = false;
@@ -237,7 +237,7 @@ static __noinline struct flow_slot *open_outgoing(struct sk_buff *skb, struct pa
 		return slot;
 	p->opens = 1;
 	announce_packet(slot, p, skb->head + skb->network_header, o.source_is_client,
-			dev->nd_net.net->ns.inum, is_own, o.replaced, mark_of(skb, p));
+			netns_of_device(dev), is_own, o.replaced, mark_of(skb, p));
 	if (p->protocol == IPPROTO_UDP)
 		udp_seen = 1;
 	return slot;
@@ -295,27 +295,25 @@ static __noinline bool is_picked_answer(struct sock *sk, struct packet *p)
 	       is_picked(FIELD(listener, sk_cgrp_data.cgroup), &p->tuple, false);
 }
 
-static __always_inline struct flow_slot *slot_of_outgoing(struct sk_buff *skb, struct packet *p,
-							  struct key *k,
+static __always_inline struct flow_slot *slot_of_outgoing(struct sk_buff *skb, struct sock *sk,
+							  struct packet *p, struct key *k,
 							  const struct net_device *dev)
 {
 	struct flow_slot *slot;
 
-	slot = find(k, skb->sk);
+	slot = find(k, sk);
 	if (!slot && k->ambiguous) {
 		note_ambiguous(k);
 		return NULL;
 	}
 	if (slot && ends_former(slot, p)) {
 		slot = NULL;
-	} else if (slot && slot->role & SLOT_OF_OTHERS && is_picked_answer(skb->sk, p)) {
+	} else if (slot && slot->role & SLOT_OF_OTHERS && is_picked_answer(sk, p)) {
 		end_slot(slot, slot->connection);
 		slot = NULL;
 	}
 	if (!slot && (p->protocol == IPPROTO_UDP || (p->flags & 0x02))) {
-		struct sock *sk = skb->sk;
-
-		slot = open_outgoing(skb, p, dev, k);
+		slot = open_outgoing(skb, sk, p, dev, k);
 		/* Not within that: the frames of all calls under way share 512 bytes. */
 		if (slot && p->opens && sk && p->protocol == IPPROTO_UDP && is_datagram_socket(sk))
 			announce_socket(sk, flow_of(slot, k), 0, slot - flows);
@@ -598,20 +596,19 @@ static __always_inline void note_sender(struct flow_slot *slot, __u32 direction,
 
 /* The sender of a segment that opens or ends a connection. A function of its own for its stack. */
 static __noinline int describe_setup(struct raw_tcp_packet *r, struct sk_buff *skb,
-				     const struct packet *p, __u64 last_ns)
+				     const struct sock *sk, const struct packet *p, __u64 last_ns)
 {
-	const struct sock *sk = skb->sk;
-
 	if (sk)
 		describe_sender(r, skb, sk, p, r->at_ns, last_ns);
 	return 0;
 }
 
 /* Anything else: set-up, datagrams, and packets sent without a socket of its own. Returns use_of(), or 0. */
-static __noinline int outgoing_packet(struct sk_buff *skb, __u32 kind, struct net_device *dev)
+static __noinline int outgoing_packet(struct sk_buff *skb, struct sock *sk, __u32 kind,
+				      struct net_device *dev)
 {
 	unsigned char *network = skb->head + skb->network_header;
-	__u32 netns = dev->nd_net.net->ns.inum;
+	__u32 netns = netns_of_device(dev);
 	struct record_list *list;
 	struct flow_slot *slot;
 	union raw_record *r;
@@ -619,13 +616,12 @@ static __noinline int outgoing_packet(struct sk_buff *skb, __u32 kind, struct ne
 	struct key k;
 	__u64 now, stamp, last_ns;
 	__u32 direction;
-	struct sock *sk;
 	__u8 state, position;
 
 	if (!parse(skb, network, skb->len - (__u32)(network - skb->data), netns, &p))
 		return 0;
-	key_of_packet(&p, skb->sk, netns, dev->flags & IFF_LOOPBACK, false, &k);
-	slot = slot_of_outgoing(skb, &p, &k, dev);
+	key_of_packet(&p, sk, netns, dev->flags & IFF_LOOPBACK, false, &k);
+	slot = slot_of_outgoing(skb, sk, &p, &k, dev);
 	if (!slot)
 		return 0;
 	list = this_list();
@@ -652,7 +648,6 @@ static __noinline int outgoing_packet(struct sk_buff *skb, __u32 kind, struct ne
 		r->udp_packet.each_len = size_of_each(skb);
 		r->udp_packet.buffer = buffer_of(skb);
 	}
-	sk = skb->sk;
 	if (sk) {
 		state = sk->__sk_common.skc_state;
 		if (p.protocol == IPPROTO_UDP) {
@@ -660,7 +655,7 @@ static __noinline int outgoing_packet(struct sk_buff *skb, __u32 kind, struct ne
 			note_sender(slot, direction, &r->udp_packet);
 		} else if (state != TCP_NEW_SYN_RECV && state != TCP_TIME_WAIT &&
 			   state != TCP_LISTEN) {
-			describe_setup(&r->tcp_packet, skb, &p, last_ns);
+			describe_setup(&r->tcp_packet, skb, sk, &p, last_ns);
 			commit(r, stamp);
 			note_congestion(list, slot, direction, sk, TCP_SOCK(sk), now);
 			return use_of(slot, direction);
@@ -677,7 +672,7 @@ static __always_inline int outgoing(struct sk_buff *skb, __u8 kind, struct net_d
 
 	if (list && sk && is_connected(sk))
 		return outgoing_segment(skb, kind, dev, sk, list);
-	return outgoing_packet(skb, kind, dev);
+	return outgoing_packet(skb, sk, kind, dev);
 }
 
 /* The queueing discipline by which a flow leaves, and its device. */
@@ -686,14 +681,13 @@ static __noinline int report_interface(struct Qdisc *qdisc, struct net_device *d
 	const struct flow_slot *slot = &flows[use >> 1 & (FLOW_SLOTS - 1)];
 	struct event *e = reserve_event(EVENT_INTERFACE, is_of_others(slot));
 	const struct Qdisc_ops *ops = qdisc->ops;
-	const struct net *net = dev->nd_net.net;
 
 	if (!e)
 		return 0;
 	e->connection = slot->connection;
 	e->flow = slot->connection * 2 + (use & 1);
 	e->number = dev->ifindex;
-	e->netns = net->ns.inum;
+	e->netns = netns_of_device(dev);
 	bpf_probe_read_kernel(e->comm, sizeof(e->comm),
 			      (const void *)dev + bpf_core_field_offset(struct net_device, name));
 	bpf_probe_read_kernel(e->client_addr, sizeof(e->client_addr),

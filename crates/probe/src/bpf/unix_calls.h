@@ -74,7 +74,7 @@ int BPF_PROG(unix_ready, struct sock *sk)
 	sender = receiver->peer;
 	if (!sender)
 		return 0;
-	last = sk->sk_receive_queue.prev;
+	last = KERNEL_CAST(sock, sk)->sk_receive_queue.prev;
 	len = (void *)last == (void *)&sk->sk_receive_queue ? 0 : FIELD(KERNEL_CAST(sk_buff, last), len);
 	end = bpf_sk_storage_get(&unix_ends, sender, 0, 0);
 	if (!end || !end->flow) {

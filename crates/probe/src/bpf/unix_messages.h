@@ -114,7 +114,7 @@ static __noinline struct unix_end *number_unix(struct sock *sk)
 static __noinline __u64 socket_of_file(__u32 fd)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	struct files_struct *files = KERNEL_CAST(files_struct, task->files);
+	struct files_struct *files = KERNEL_CAST(files_struct, FIELD(KERNEL_CAST(task_struct, task), files));
 	struct fdtable *table = KERNEL_CAST(fdtable, FIELD(files, fdt));
 	struct file **open = FIELD(table, fd);
 	struct file *file = NULL;
