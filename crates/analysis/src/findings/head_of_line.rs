@@ -288,7 +288,7 @@ fn finding(
         times,
         summary: format!(
             "The {who} served {request_of}, for {served}, and {count} on \
-             other connections lay unread meanwhile. In all {all} waited behind {} of the same thread: {}.",
+             other connections lay unread meanwhile. In all, {all} waited behind {} of the same thread: {}.",
             phrasing::counted(turns.len() as u64, "other"),
             phrasing::spread(held.iter().map(waited)),
         ),
@@ -377,7 +377,7 @@ mod tests {
 
     #[test]
     fn the_client_that_was_served_while_fifty_waited_is_named() {
-        assert_snapshot!(found_across(&held(50, 400_000, |_| 8)), @"1 head-of-line @server 50x 434 ms: The server (p8, pid 8) served one request of the client (p6, pid 6), on connection 1, for 400 ms, and 50 requests on other connections lay unread meanwhile. In all 50 requests waited behind 50 others of the same thread: 390 ms to 434 ms, median 412 ms.");
+        assert_snapshot!(found_across(&held(50, 400_000, |_| 8)), @"1 head-of-line @server 50x 434 ms: The server (p8, pid 8) served one request of the client (p6, pid 6), on connection 1, for 400 ms, and 50 requests on other connections lay unread meanwhile. In all, 50 requests waited behind 50 others of the same thread: 390 ms to 434 ms, median 412 ms.");
     }
 
     /// An event loop reads three requests, works for one of them, and then answers all three.
@@ -387,7 +387,7 @@ mod tests {
         let mut all = held(50, 400_000, |_| 8);
         all[0] = ("6 > 8", together(2, 6));
         all.extend([("7 > 8", together(0, 7)), ("7 > 8", together(1, 7))]);
-        assert_snapshot!(found_across(&all), @"1 head-of-line @server 50x 434 ms: The server (p8, pid 8) served one of 3 requests that it had read together [client (p6, pid 6) on connection 1; client (p7, pid 7) on connections 53, 52], for 400 ms, and 50 requests on other connections lay unread meanwhile. In all 50 requests waited behind 50 others of the same thread: 390 ms to 434 ms, median 412 ms.");
+        assert_snapshot!(found_across(&all), @"1 head-of-line @server 50x 434 ms: The server (p8, pid 8) served one of 3 requests that it had read together [client (p6, pid 6) on connection 1; client (p7, pid 7) on connections 53, 52], for 400 ms, and 50 requests on other connections lay unread meanwhile. In all, 50 requests waited behind 50 others of the same thread: 390 ms to 434 ms, median 412 ms.");
     }
 
     /// It works for one at once, then reads those that arrived meanwhile, and answers all together.
@@ -400,7 +400,7 @@ mod tests {
         let late = (0..50).map(|n| one(400_100, n));
         let holder = ("6 > 8", call([2, 102, 400_890, 401_000], [6, 8]));
         let all: Vec<_> = [holder, one(100, 1)].into_iter().chain(late).collect();
-        assert_snapshot!(found_across(&all), @"1 head-of-line @server 50x 390 ms: The server (p8, pid 8) served one of 2 requests that it had read together [client (p6, pid 6) on connection 1; client (p7, pid 7) on connection 2], for 400 ms, and 50 requests on other connections lay unread meanwhile. In all 50 requests waited behind 1 other of the same thread: 390 ms each.");
+        assert_snapshot!(found_across(&all), @"1 head-of-line @server 50x 390 ms: The server (p8, pid 8) served one of 2 requests that it had read together [client (p6, pid 6) on connection 1; client (p7, pid 7) on connection 2], for 400 ms, and 50 requests on other connections lay unread meanwhile. In all, 50 requests waited behind 1 other of the same thread: 390 ms each.");
     }
 
     #[test]
@@ -428,7 +428,7 @@ mod tests {
             ("7 > 8", call([n, heard, heard + 19_900, heard + 19_950], [7, 8]))
         };
         let all: Vec<_> = (0..20).map(one).collect();
-        assert_snapshot!(found_across(&all), @"4 head-of-line @server 16x 378 ms: The server (p8, pid 8) served one request of the client (p7, pid 7), on connection 4, for 19.9 ms, and 16 requests on other connections lay unread meanwhile. In all 16 requests waited behind 19 others of the same thread: 79.6 ms to 378 ms, median 219 ms.");
+        assert_snapshot!(found_across(&all), @"4 head-of-line @server 16x 378 ms: The server (p8, pid 8) served one request of the client (p7, pid 7), on connection 4, for 19.9 ms, and 16 requests on other connections lay unread meanwhile. In all, 16 requests waited behind 19 others of the same thread: 79.6 ms to 378 ms, median 219 ms.");
     }
 
     #[test]

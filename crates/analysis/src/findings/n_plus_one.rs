@@ -130,7 +130,7 @@ fn summary(
         1 => most,
         more => {
             let all = many.iter().map(|one| one.upstream.count as u64).sum();
-            format!("{most} In all {more} requests caused {}.", phrasing::counted(all, "request"))
+            format!("{most} In all, {more} requests caused {}.", phrasing::counted(all, "request"))
         }
     }
 }

@@ -91,7 +91,7 @@ fn summary(
         1 => longest,
         more => {
             let spread = phrasing::spread(waits.iter().map(|one| one.time.nested_ns));
-            format!("{longest} In all {more} long requests it so waited {spread}.")
+            format!("{longest} In all, {more} long requests it so waited {spread}.")
         }
     }
 }
