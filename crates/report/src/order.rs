@@ -170,7 +170,8 @@ pub(crate) fn ledger_sum<'a>(
     sum
 }
 
-fn under_way_ns(flow: &FlowAnalysis) -> u64 {
+/// Time in which bytes of the flow were under way.
+pub(crate) fn under_way_ns(flow: &FlowAnalysis) -> u64 {
     let parts = LedgerPart::ALL.into_iter().zip(flow.ledger.ns);
     parts.filter(|&(part, _)| is_under_way(part)).map(|(_, ns)| ns).fold(0, u64::saturating_add)
 }

@@ -300,7 +300,7 @@ impl<'a> Waits<'a> {
         let mut said: Vec<(u64, String)> = match answerers[..] {
             [] => Vec::new(),
             [one] => vec![(answerers_ns, name(one, Others::None))],
-            // A request to one of them waits for others: what matters is the end of the chain.
+            // A request to one of them waits for others: the end of the chain has most of the time.
             [one, ..] if self.is_chain && one.ns > answerers_ns / 2 => {
                 vec![(answerers_ns, name(one, Others::Included))]
             }

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 
 use maud::{Markup, html};
-use sockscope_analysis::{ConnectionAnalysis, FlowAnalysis, LedgerPart};
+use sockscope_analysis::{ConnectionAnalysis, FlowAnalysis};
 use sockscope_record::Side;
 use sockscope_render::number::{bound, count, size, time};
 use sockscope_render::style::{Charset, printable};
@@ -11,7 +11,7 @@ use sockscope_render::style::{Charset, printable};
 use super::bars;
 use super::figures::is_udp;
 use crate::Report;
-use crate::order::{cost_ns, is_under_way};
+use crate::order::{cost_ns, under_way_ns};
 
 /// Rows at most; JSON has all connections.
 const ROWS_MAX: usize = 1_000;
@@ -69,12 +69,6 @@ fn row<'a>(report: &Report<'a>, connection: &'a ConnectionAnalysis, has_section:
             td { @if let Some(flow) = longer { (bars::sum(&flow.ledger, is_udp(connection), bars::NARROW)) } }
         }
     }
-}
-
-/// Time in which its bytes were under way.
-fn under_way_ns(flow: &FlowAnalysis) -> u64 {
-    let parts = LedgerPart::ALL.into_iter().filter(|part| is_under_way(*part));
-    parts.map(|part| flow.ledger.ns[part as usize]).fold(0, u64::saturating_add)
 }
 
 /// The programs and the address of an end.

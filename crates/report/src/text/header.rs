@@ -262,7 +262,7 @@ fn waited(report: &Report<'_>, total: &FindingTotal<'_>, page: &Page<'_>) -> Str
     format!("{name}: {summary}{more}{held}{together}")
 }
 
-/// How many servers the connections with a finding have, where it is more than one.
+/// The number of servers of the connections with a finding, where it is more than one.
 fn to_servers(report: &Report<'_>, id: FindingId) -> String {
     let has_it = |one: &&ConnectionAnalysis| one.findings.iter().any(|finding| finding.id == id);
     let server = |one: &ConnectionAnalysis| (one.connection.protocol, one.connection.server);

@@ -176,6 +176,12 @@ impl<'o> Page<'o> {
     }
 }
 
+/// Lines of a list that are shown, `most` and then one with the number of the others. That one takes as much room as a
+/// single other line.
+pub(crate) fn shown(lines: usize, most: usize) -> usize {
+    if lines == most + 1 { lines } else { lines.min(most) }
+}
+
 /// Width of `text` on the terminal, one column a character. Process names and findings are the
 /// only foreign text; a wide character in them costs alignment and nothing else.
 pub(crate) fn columns(text: &str) -> usize {

@@ -7,7 +7,7 @@ use sockscope_record::counted;
 use sockscope_render::number::count;
 use sockscope_render::style::{Charset, Tone};
 
-use super::page::{Page, columns};
+use super::page::{Page, columns, shown};
 use crate::Report;
 use crate::request_tree::Branch;
 
@@ -36,12 +36,11 @@ pub(super) fn write(report: &Report<'_>, page: &mut Page<'_>) -> io::Result<()> 
     page.line(&head)?;
     let mut lines = Vec::new();
     add_lines(&slowest, 0, page, &mut lines);
-    // A line with the number of the others takes as much room as one more of them.
-    let shown = if lines.len() == LINES_MAX + 1 { lines.len() } else { LINES_MAX };
+    let shown = shown(lines.len(), LINES_MAX);
     for line in lines.iter().take(shown) {
         page.line(line)?;
     }
-    let more = lines.len().saturating_sub(shown);
+    let more = lines.len() - shown;
     if more > 0 {
         page.line(&format!("{} more servers (in JSON)", count(more as u64)))?;
     }

@@ -10,7 +10,7 @@ use sockscope_record::{Protocol, Side};
 use sockscope_render::number::{apportion, count, since};
 use sockscope_render::style::Tone;
 
-use super::page::{Page, columns};
+use super::page::{Page, columns, shown};
 use crate::{Options, Report};
 
 /// Connections from which on there are totals: one or two are shown in full.
@@ -96,9 +96,8 @@ pub(super) fn write<'a>(
     );
     let head = page.style.paint(&head, Tone::Faint);
     page.line(&head)?;
-    // A line with the number of the others takes as much room as one more server.
-    let rows = if servers.len() == servers_max + 1 { servers.len() } else { servers_max };
-    let more = servers.len().saturating_sub(rows);
+    let rows = shown(servers.len(), servers_max);
+    let more = servers.len() - rows;
     for ((_, address), server) in servers.iter_mut().take(rows) {
         let line = row(*address, server, [width, clients_width], page);
         page.line(&line)?;
