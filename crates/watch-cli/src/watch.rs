@@ -449,7 +449,7 @@ impl<'a> Watch<'a> {
         if self.due.is_some() || !self.quota.allows(now_ns) {
             return;
         }
-        stderr!("sockscope: a trace is kept: {reason}");
+        stderr!("sockscope: keeping a trace: {reason}");
         self.due = Some(Due {
             from_ns: now_ns.saturating_sub(ns(self.arguments.before)),
             until_ns: now_ns.saturating_add(ns(self.arguments.after)),
@@ -495,7 +495,9 @@ impl<'a> Watch<'a> {
                     );
                     self.start_command(&folder, &reason);
                 }
-                Ok(Ok(None)) => stderr!("sockscope: nothing was recorded in that time"),
+                Ok(Ok(None)) => {
+                    stderr!("sockscope: no trace is kept, as nothing was recorded in that time");
+                }
                 Ok(Err(error)) => stderr!("sockscope: a trace is not kept: {error}"),
                 Err(_) => stderr!("sockscope: a trace is not kept: its thread failed"),
             }

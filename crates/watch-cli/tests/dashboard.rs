@@ -193,7 +193,7 @@ fn root_each_query_has_series_and_a_stall_shows_within_one_scrape() {
     calls.begin();
     let queries = queries();
     let before_s = prometheus.wait_for_scrape(folder.path());
-    recorder.wait_for("a trace is kept: ");
+    recorder.wait_for("keeping a trace: ");
     // The recorder counted the stall before it said so: the first scrape from now on has it, and the one before the
     // stall has not.
     let next_s = prometheus.wait_for_scrape(folder.path());

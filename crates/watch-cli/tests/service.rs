@@ -72,7 +72,7 @@ fn root_the_capabilities_of_the_unit_are_enough() {
     let mut recorder = Watch::start(&mut command);
     recorder.wait_for("metrics are at http://127.0.0.1:");
     calls.begin();
-    recorder.wait_for("a trace is kept: finding=nagle-delayed-ack");
+    recorder.wait_for("keeping a trace: finding=nagle-delayed-ack");
     recorder.wait_for("see it: sockscope report");
     recorder.end();
     let kept = fs::read_dir(&output).unwrap().map(|entry| entry.unwrap().path());

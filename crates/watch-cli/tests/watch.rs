@@ -105,7 +105,7 @@ fn root_a_stall_is_kept_once_with_the_time_before_it() {
     let mut recorder = Watch::start(&mut watch(&port, folder.path(), &arguments));
     recorder.wait_for("a trace is kept when finding=nagle-delayed-ack");
     calls.begin();
-    let begins = recorder.wait_for("a trace is kept: ");
+    let begins = recorder.wait_for("keeping a trace: ");
     assert!(begins.contains("Nagle's algorithm held"), "{begins}");
     recorder.wait_for("see it: sockscope report");
     // The condition holds for some seconds more, and is one.

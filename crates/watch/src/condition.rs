@@ -97,6 +97,11 @@ impl fmt::Display for Condition {
             Subject::Lost => write!(f, "lost")?,
             Subject::Finding(id) => write!(f, "finding={}", id.name())?,
         }
+        // A finding alone is enough: it is written without a time, and so printed.
+        let is_short = matches!(self.subject, Subject::Finding(_)) && self.within == WITHIN;
+        if is_short && self.more_than.is_zero() {
+            return Ok(());
+        }
         write!(f, " > {:?} in {:?}", self.more_than, self.within)
     }
 }
@@ -115,7 +120,9 @@ mod tests {
             ("lost > 1s in 10s", "lost > 1s in 10s"),
             ("lost>1.5s in 2m", "lost > 1.5s in 120s"),
             ("lost > 200ms", "lost > 200ms in 10s"),
-            ("finding=slow-reader", "finding=slow-reader > 0ns in 10s"),
+            ("finding=slow-reader", "finding=slow-reader"),
+            ("finding=slow-reader > 0s in 5s", "finding=slow-reader > 0ns in 5s"),
+            ("lost > 0s", "lost > 0ns in 10s"),
             (
                 "finding = nagle-delayed-ack > 50us in 1s",
                 "\"finding = nagle-delayed-ack > 50us in 1s\": a condition is `lost > TIME in TIME`, or `finding=NAME`, with `> TIME in TIME` or without",
