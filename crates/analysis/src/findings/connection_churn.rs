@@ -204,19 +204,27 @@ fn find(analysis: &Analysis, openings: &[&Opening]) -> Option<Finding> {
             connection.server,
         ),
         evidence: notes.into_evidence(),
-        fix: fix(one, side, [&client, &server]),
+        fix: fix(one, side, [&client, &server], (by_server, again.len())),
     })
 }
 
-fn fix(one: &ConnectionAnalysis, side: Side, [client, server]: [&str; 2]) -> String {
+/// With the number of times that the server closed first, of all.
+fn fix(
+    one: &ConnectionAnalysis,
+    side: Side,
+    [client, server]: [&str; 2],
+    (by_server, all): (usize, usize),
+) -> String {
     let comm = |side| process(one, side).map(|process| process.comm.as_str());
     let reuse = language::advice(comm(Side::Client), Topic::Reuse);
+    let often =
+        if by_server < all { format!(", {by_server} of {all} times") } else { String::new() };
     match side {
         Side::Client => format!(
             "In the {client}: keep the connection open and send the next request on it ({reuse})."
         ),
         Side::Server => format!(
-            "The {server} closes first. If the {client} asks it to (\"Connection: close\", HTTP/1.0), let the client \
+            "The {server} closes first{often}. If the {client} asks it to (\"Connection: close\", HTTP/1.0), let the client \
              keep the connection: {reuse}. Else let the server keep it: {}.",
             language::advice(comm(Side::Server), Topic::KeepAlive)
         ),
@@ -391,6 +399,20 @@ mod tests {
     fn where_the_server_closes_first_it_is_the_servers() {
         let findings = sequence(30, 400, &SHORT.replace("code=4", "code=8")).findings();
         assert_snapshot!(format!("{} {}", findings[0].1.side.name(), findings[0].1.fix), @r#"server The server (nginx, pid 9) closes first. If the client (asks, pid 7) asks it to ("Connection: close", HTTP/1.0), let the client keep the connection: a client or pool that lives longer than one request. Else let the server keep it: keepalive_timeout above 0, and a larger keepalive_requests."#);
+    }
+
+    #[test]
+    fn where_the_server_closes_most_of_them_first_the_fix_has_the_count() {
+        let mut trace = Trace::default();
+        (0..31).for_each(|i| {
+            let is_client = i % 5 == 4;
+            let text = SHORT.replace("code=4", if is_client { "code=4" } else { "code=8" });
+            trace.open(&format!("{}us", i * 400), &text, 7);
+        });
+        let findings = trace.findings();
+        let (side, fix) = (findings[0].1.side.name(), &findings[0].1.fix);
+        let (first, _) = fix.split_once(". ").unwrap();
+        assert_snapshot!(format!("{side}: {first}"), @"server: The server (nginx, pid 9) closes first, 24 of 30 times");
     }
 
     #[test]
