@@ -22,16 +22,25 @@ const PANELS_MAX: usize = 4;
 pub fn draw_compare(comparison: &Comparison, width: u32, height: u32) -> Result<String, SizeError> {
     let shown = comparison.rows.iter().filter(|row| row.is_in_all());
     let panels: Vec<_> = shown.clone().take(PANELS_MAX).map(|row| panel(comparison, row)).collect();
-    let mut notes = vec!["a point of a curve: so many took that time or less".to_owned()];
+    let shows = |is_time| shown.clone().take(PANELS_MAX).any(|row| has_exchanges(row) == is_time);
+    let meanings = [(true, "took that time or less"), (false, "had that throughput or less")];
+    let meanings = meanings.into_iter().filter(|(is_time, _)| shows(*is_time));
+    let mut notes: Vec<_> =
+        meanings.map(|(_, meaning)| format!("a point of a curve: so many {meaning}")).collect();
     let left_out = comparison.rows.len() - panels.len();
     if left_out > 0 {
         notes.push(format!("{} without a panel", counted(left_out as u64, "role")));
     }
     let names: Vec<&str> = comparison.runs.iter().map(|run| run.name.as_str()).collect();
     let missed: u64 = comparison.runs.iter().map(|run| run.missed).sum();
-    let facts = match missed {
-        0 => "sockscope: no records missed".to_owned(),
-        missed => format!("sockscope: {} missed in all", counted(missed, "record")),
+    let unfinished = comparison.runs.iter().filter(|run| run.is_unfinished).count() as u64;
+    let facts = match (unfinished, missed) {
+        (0, 0) => "sockscope: no records missed".to_owned(),
+        (0, missed) => format!("sockscope: {} missed in all", counted(missed, "record")),
+        (unfinished, _) => format!(
+            "sockscope: no end mark in {}: how many records were missed is unknown",
+            counted(unfinished, "run")
+        ),
     };
     let empty = || ChartPanel {
         title: "no connections of one role in all runs".to_owned(),

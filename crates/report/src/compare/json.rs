@@ -107,13 +107,13 @@ impl<'a> RoleView<'a> {
                 throughput_bytes_per_s: MedianView::new(throughput),
             }
         };
-        let groups = row.groups.iter().map(|group| {
+        let groups = row.groups.iter().zip(&comparison.runs).map(|(group, run)| {
             group.as_ref().map(|(role, group)| GroupView {
                 protocol: role.protocol.name(),
                 client: &role.client,
                 server: &role.server,
                 server_port: role.server_port.map(u32::from),
-                figures: FiguresView::new(group),
+                figures: FiguresView::new(group, run),
             })
         });
         Self {
@@ -148,14 +148,14 @@ struct FiguresView {
 }
 
 impl FiguresView {
-    fn new(group: &Group) -> Self {
+    fn new(group: &Group, run: &RunFacts) -> Self {
         let directions = [Direction::FromClient, Direction::FromServer];
         let flows = directions.into_iter().zip(&group.flows);
         Self {
             connections: group.connections,
             exchange_ns: group.exchanges().as_ref().map(TimesView::new),
             exchanges_left_out: group.left_out,
-            flows: flows.map(|(direction, flow)| FlowView::new(direction, flow)).collect(),
+            flows: flows.map(|(direction, flow)| FlowView::new(direction, flow, run)).collect(),
         }
     }
 }
@@ -173,11 +173,13 @@ struct FlowView {
 }
 
 impl FlowView {
-    fn new(direction: Direction, flow: &FlowSum) -> Self {
+    fn new(direction: Direction, flow: &FlowSum, run: &RunFacts) -> Self {
+        // No record shows a byte, and some were missed.
+        let is_unseen = flow.bytes == 0 && !run.is_whole();
         Self {
             from: direction.sender().name(),
             bytes: flow.bytes,
-            bytes_is_lower_bound: flow.bytes_are_lower_bound,
+            bytes_is_lower_bound: flow.bytes_are_lower_bound || is_unseen,
             throughput_bytes_per_s: RangeView::of(&flow.throughputs),
             throughput_is_lower_bound: flow.throughput_is_lower_bound,
             ledger_ns: PartsView(flow.ledger.clone()),

@@ -133,6 +133,58 @@ fn hostile_names_and_absurd_figures_are_harmless() {
 
 /// Missed records may have had the absent finding.
 #[test]
+fn the_bytes_of_a_run_without_records_are_unknown() {
+    let mut lost = after();
+    lost.facts.missed.add(Some(Point::ReceiveEnqueue), 1933);
+    let one = &mut lost.connections[0];
+    one.requests = Requests::none(Conversation::Silent);
+    one.exchanges = None;
+    one.findings.clear();
+    for flow in &mut one.flows {
+        (flow.bytes, flow.ledger) = (0, Default::default());
+        flow.throughput_bytes_per_s = None;
+    }
+    let runs = [&before(), &lost];
+    let shown = text(&runs, &Options::default());
+    let row = shown.lines().find(|line| line.contains("send_queue.nagle")).unwrap();
+    let words: Vec<&str> = row.split_whitespace().collect();
+    assert_eq!(words[words.len() - 2..], ["?", "?"], "{row}");
+    let comparison = comparison(&runs);
+    let mut json = Vec::new();
+    write_compare_json(&comparison, &mut json).unwrap();
+    let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
+    let flow = &json["roles"][0]["groups"][1]["figures"]["flows"][0];
+    assert_eq!((&flow["bytes"], &flow["bytes_is_lower_bound"]), (&0.into(), &true.into()));
+}
+
+#[test]
+fn a_figure_says_that_a_run_has_no_end() {
+    let drawn = |runs: &[&Analysis]| draw_compare(&comparison(runs), 900, 500).unwrap();
+    assert!(drawn(&[&before(), &after()]).contains("sockscope: no records missed"));
+    let mut unfinished = after();
+    unfinished.facts.unfinished = true;
+    let figure = drawn(&[&before(), &unfinished]);
+    let words = "no end mark in 1 run: how many records were missed is unknown";
+    assert!(figure.contains(words), "{figure}");
+}
+
+#[test]
+fn a_figure_of_throughputs_has_no_sentence_on_times() {
+    let without_exchanges = |mut analysis: Analysis| {
+        analysis.connections[0].requests = Requests::none(Conversation::Silent);
+        analysis.connections[0].exchanges = None;
+        analysis
+    };
+    let figure = |runs: [&Analysis; 2]| draw_compare(&comparison(&runs), 900, 500).unwrap();
+    let times = figure([&before(), &after()]);
+    assert!(times.contains("so many took that time or less"), "{times}");
+    assert!(!times.contains("had that throughput"), "{times}");
+    let rates = figure([&without_exchanges(before()), &without_exchanges(after())]);
+    assert!(rates.contains("so many had that throughput or less"), "{rates}");
+    assert!(!rates.contains("took that time"), "{rates}");
+}
+
+#[test]
 fn missed_records_make_a_missing_difference_unknown() {
     let (whole, mut damaged) = (after(), after());
     damaged.facts.missed.add(Some(Point::ReceiveEnqueue), 7);

@@ -339,6 +339,8 @@ impl Block<'_> {
             let ns: Vec<_> = groups.iter().map(|it| per_exchange_ns(it, direction, part)).collect();
             ns.iter().all(Option::is_some).then_some(ns)
         };
+        // Without any time nothing is known of the bytes, as where no record could be read.
+        let is_known = |run: usize| ledgers[run].total_ns() > 0;
         let shares: Vec<_> = ledgers.iter().map(|ledger| apportion(&ledger.ns, 1000)).collect();
         let has_time = per_exchange(LedgerPart::AppIdle).is_some();
         page.line(if has_time { "  share, time an exchange" } else { "  share, time in all" })?;
@@ -350,16 +352,16 @@ impl Block<'_> {
             let each = per_exchange(part);
             let in_all = || ledgers.iter().map(|ledger| Some(ledger.ns[index])).collect();
             let ns = each.unwrap_or_else(in_all);
-            let texts = shares.iter().zip(&ns).map(|(tenths, ns)| {
-                let time = ns.map_or_else(unknown, |ns| page.time(ns));
-                format!("{:>7} {time:>9}", percent(tenths[index]))
+            let tenths: Vec<_> =
+                (0..shares.len()).map(|run| is_known(run).then(|| shares[run][index])).collect();
+            let texts = tenths.iter().zip(&ns).map(|(tenths, ns)| {
+                let time = ns.filter(|_| tenths.is_some());
+                let time = time.map_or_else(unknown, |ns| page.time(ns));
+                format!("{:>7} {time:>9}", tenths.map_or_else(unknown, percent))
             });
             let change = match has_time {
                 true => self.difference(&ns, |first, later| time_difference(first, later, page)),
-                false => {
-                    let tenths: Vec<_> = shares.iter().map(|tenths| Some(tenths[index])).collect();
-                    self.difference(&tenths, share_difference)
-                }
+                false => self.difference(&tenths, share_difference),
             };
             self.write(&name, &texts.collect::<Vec<_>>(), &change, Tone::Plain, page)?;
         }
@@ -443,7 +445,9 @@ fn factor(worse: f64, better: f64, page: &Page<'_>) -> String {
         true if ratio >= 9.95 => {
             rounded(ratio).map_or(String::new(), |it| count(it) + &times.to_string())
         }
-        true => format!("{ratio:.2}{times}"),
+        true if ratio >= 0.1 => format!("{ratio:.2}{times}"),
+        // With two figures: `0.00×` is no factor.
+        true => format!("{ratio:.*}{times}", (1.0 - ratio.log10().floor()) as usize),
         false => String::new(),
     }
 }
