@@ -318,17 +318,23 @@ fn number(table: &Table, key: &str) -> Result<u64, String> {
 }
 
 fn whole(value: Option<&Value>, key: &str) -> Result<u64, String> {
+    let value = Some(value.ok_or_else(|| missing(key))?);
     let number = value.and_then(Value::as_integer).and_then(|value| u64::try_from(value).ok());
     number.ok_or_else(|| format!("{key} is not a whole number"))
 }
 
 fn boolean(table: &Table, key: &str) -> Result<bool, String> {
-    table.get(key).and_then(Value::as_bool).ok_or_else(|| format!("{key} is not true or false"))
+    let value = table.get(key).ok_or_else(|| missing(key))?;
+    value.as_bool().ok_or_else(|| format!("{key} is not true or false"))
 }
 
 fn string(table: &Table, key: &str) -> Result<String, String> {
-    let text = table.get(key).and_then(Value::as_str).map(str::to_owned);
-    text.ok_or_else(|| format!("{key} is not a text"))
+    let value = table.get(key).ok_or_else(|| missing(key))?;
+    value.as_str().map(str::to_owned).ok_or_else(|| format!("{key} is not a text"))
+}
+
+fn missing(key: &str) -> String {
+    format!("{key} is missing")
 }
 
 #[cfg(test)]

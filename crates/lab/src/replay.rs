@@ -17,7 +17,7 @@ use sockscope_stack::DropReason;
 use sockscope_trace::{Meta, Source};
 
 use self::conditions::is_of_datagrams;
-pub use self::conditions::{Conditions, names};
+pub use self::conditions::{Conditions, check_names, names};
 use crate::model::{CLIENT_START_NS, SERVER_START_NS, scenario_with, server_address};
 use crate::pattern_file::PatternFile;
 use crate::workload::{PlayTask, PlayedSide, Player, SharedLog};

@@ -39,6 +39,13 @@ pub enum Figure {
     Place(&'static str, LedgerPart),
 }
 
+impl Figure {
+    /// The one by which these figures are judged: [`Figures::main`].
+    pub fn main_of(figures: &Figures) -> Self {
+        if figures.p50_ns.is_some() { Self::P50 } else { Self::Throughput }
+    }
+}
+
 /// Whether the unchanged runs are a copy.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Verdict {
@@ -195,6 +202,14 @@ mod tests {
         // An older recording does not have it.
         assert!(shows(None, Some(0.02)));
         assert_eq!(judged(&of(Some(0.02)), &[of(Some(0.4))]), Verdict::Copy);
+    }
+
+    #[test]
+    fn runs_without_exchanges_are_judged_by_their_throughput() {
+        let of = |p50_ns| Figures { p50_ns, throughput: Some(7.0), ..Figures::default() };
+        let named = [of(Some(1.0)), of(None)].map(|figures| Figure::main_of(&figures));
+        assert_eq!(named, [Figure::P50, Figure::Throughput]);
+        assert_eq!([of(Some(1.0)), of(None)].map(|it| it.main()), [Some(1.0), Some(7.0)]);
     }
 
     #[test]

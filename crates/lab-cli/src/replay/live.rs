@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use sockscope_lab::pattern_change::PatternChange;
 use sockscope_lab::pattern_file::PatternFile;
+use sockscope_lab::replay::check_names;
 use sockscope_link::Interval;
 use sockscope_program::failure::Failure;
 use sockscope_program::outcome::Outcome;
@@ -235,6 +236,8 @@ fn write_played(
 impl Changes {
     fn of(set: &[ReplayChange]) -> Result<Self, Failure> {
         let mut changes = Self::default();
+        let words: Vec<String> = set.iter().map(ToString::to_string).collect();
+        check_names(&words).map_err(Failure::new)?;
         for change in set {
             changes.named.push(change.to_string());
             match change {
@@ -324,6 +327,8 @@ mod tests {
         let changes = Changes::of(&set(&["one-write", "delay=10ms", "buffers=4096"])).unwrap();
         assert_eq!(changes.named, ["one-write", "delay=10ms", "buffers=4096"]);
         assert_eq!((changes.calls.len(), changes.delay), (2, Some(Interval(10_000_000))));
+        let twice = Changes::of(&set(&["delay=1ms", "nodelay", "delay=5ms"])).err().unwrap();
+        assert_eq!(twice.to_string(), "--set: two values for delay; give one");
         let error = Changes::of(&set(&["personality=4.3bsd"])).err().unwrap().to_string();
         assert_eq!(
             error,

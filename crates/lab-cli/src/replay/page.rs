@@ -2,7 +2,7 @@
 
 use std::io::{self, BufWriter, Write};
 
-use sockscope_analysis::{Action, REFILL_MAX_NS};
+use sockscope_analysis::{Activity, REFILL_MAX_NS};
 use sockscope_program::failure::Failure;
 use sockscope_render::number::{count, percent, percent_of, rate, time};
 use sockscope_report::{Charset, Options, write_compare, write_labelled};
@@ -125,7 +125,8 @@ pub fn copy(replayed: &Replayed) -> String {
     let tolerance = percent((TOLERANCE * 1000.0) as u64);
     match replayed.verdict() {
         Verdict::Copy => format!(
-            "the unchanged runs are a copy: exchange p50 and each ledger place above 5 % are within {tolerance}"
+            "the unchanged runs are a copy: {} and each ledger place above 5 % are within {tolerance}",
+            name(Figure::main_of(&replayed.original))
         ),
         Verdict::NotACopy(far) => {
             format!(
@@ -144,11 +145,12 @@ pub fn copy(replayed: &Replayed) -> String {
 }
 
 /// How much less the sides think without a wait, and how that is known.
-fn refill(replayed: &Replayed) -> String {
-    let sides = ["client", "server"].into_iter().zip(&replayed.file.pattern.sides);
+fn refill(sides: &[Activity; 2]) -> String {
+    let sides = ["client", "server"].into_iter().zip(sides);
     let waits = sides.filter(|(_, side)| {
-        let mut writes = side.sequences.iter().flatten();
-        writes.any(|step| step.action == Action::Write && step.after_wait)
+        let mut steps = side.sequences.iter().flatten();
+        let is_known = side.refill_ns.or(side.warm_think_ns).is_some();
+        steps.any(|step| step.warm_ns.is_some() || (is_known && step.after_wait))
     });
     let words: Vec<String> = waits
         .map(|(name, side)| match side.refill_ns {
@@ -162,13 +164,13 @@ fn refill(replayed: &Replayed) -> String {
             ),
         })
         .collect();
-    words.join(", ")
+    words.iter().map(|words| format!(", {words}")).collect()
 }
 
 fn prediction(replayed: &Replayed) -> Lines {
     let mut lines = Vec::new();
     let changed = replayed.changed.median();
-    let figure = if changed.p50_ns.is_some() { Figure::P50 } else { Figure::Throughput };
+    let figure = Figure::main_of(&changed);
     let mut values: Vec<f64> = replayed.changed.figures.iter().filter_map(Figures::main).collect();
     values.sort_by(f64::total_cmp);
     if let (Some(main), Some(low), Some(high)) = (changed.main(), values.first(), values.last()) {
@@ -211,13 +213,12 @@ fn prediction(replayed: &Replayed) -> Lines {
             "limit",
             format!(
                 "{} {} with every think time as it was recorded. {} of {} steps follow a wait of 1 ms or longer, after \
-                 which a program is slower until its caches are filled again: without that wait it thinks for less, \
-                 {}",
+                 which a program is slower until its caches are filled again: without that wait it thinks for less{}",
                 name(figure),
                 show(figure, value),
                 count(after_wait),
                 count(steps),
-                refill(replayed)
+                refill(&replayed.file.pattern.sides)
             ),
         ));
     }
@@ -236,4 +237,31 @@ fn prediction(replayed: &Replayed) -> Lines {
         lines.push(("note", "the unchanged runs do not match the recording: see above".to_owned()));
     }
     lines
+}
+
+#[cfg(test)]
+mod tests {
+    use sockscope_analysis::{Action, Step};
+
+    use super::*;
+
+    #[test]
+    fn a_side_whose_reads_follow_waits_is_named() {
+        let read = Step {
+            action: Action::Read,
+            connection: 0,
+            bytes: 4096,
+            think_ns: 9_000,
+            after_wait: true,
+            warm_ns: None,
+            woken: false,
+        };
+        let side =
+            |refill_ns| Activity { sequences: vec![vec![read]], refill_ns, ..Activity::default() };
+        assert_eq!(
+            refill(&[side(None), side(Some(4_000))]),
+            ", the server by 4.00 µs, as recorded"
+        );
+        assert_eq!(refill(&[side(None), side(None)]), "");
+    }
 }

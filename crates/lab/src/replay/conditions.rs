@@ -37,6 +37,18 @@ pub fn names() -> String {
     format!("delay, rate, {}", Parameters::HOSTS.join(", "))
 }
 
+/// Refuses two values for one setting, of which one would have no effect.
+///
+/// # Errors
+///
+/// A sentence with its name.
+pub fn check_names<T: AsRef<str>>(settings: &[T]) -> Result<(), String> {
+    let names = settings.iter().filter_map(|text| Some(text.as_ref().split_once('=')?.0));
+    let names: Vec<&str> = names.collect();
+    let twice = (1..names.len()).find(|at| names[..*at].contains(&names[*at]));
+    twice.map_or(Ok(()), |at| Err(format!("--set: two values for {}; give one", names[at])))
+}
+
 impl Conditions {
     /// Hosts and link from settings as `personality=4.3bsd`; other words are changes of the calls.
     ///
@@ -47,6 +59,7 @@ impl Conditions {
         settings: &[T],
         seed: u64,
     ) -> Result<(Self, Vec<PatternChange>), String> {
+        check_names(settings)?;
         let mut named = Vec::new();
         let (mut delay, mut rate): (Option<Interval>, Option<Bandwidth>) = (None, None);
         let mut changes = Vec::new();
@@ -83,11 +96,6 @@ impl Conditions {
                         names()
                     )));
                 }
-            }
-        }
-        for (at, (name, _)) in named.iter().enumerate() {
-            if named[..at].iter().any(|(other, _)| other == name) {
-                return Err(format!("--set: two values for {name}; give one"));
             }
         }
         for (name, value) in [("personality", PERSONALITY), ("machine", MACHINE)] {
