@@ -26,6 +26,8 @@ pub struct Comparison {
     pub(crate) runs: Vec<RunFacts>,
     /// The most important one first.
     pub(crate) rows: Vec<Row>,
+    /// The text has a sentence on the difference of each role.
+    pub(crate) has_changes: bool,
 }
 
 /// Facts of a run as a whole.
@@ -92,13 +94,20 @@ impl Comparison {
     /// Matches the connections of the runs. The first run is the one that others are compared with.
     pub fn of(runs: &[Compared<'_>]) -> Self {
         let rows = matched(runs.iter().map(groups).collect());
-        let mut comparison = Self { runs: runs.iter().map(RunFacts::of).collect(), rows };
+        let runs = runs.iter().map(RunFacts::of).collect();
+        let mut comparison = Self { runs, rows, has_changes: true };
         comparison.rows.sort_by_key(|row| {
             let cost = row.groups().map(Group::cost_ns).fold(0, u64::saturating_add);
             let bytes = row.groups().map(Group::bytes).fold(0, u64::saturating_add);
             (!row.is_in_all(), Reverse(cost), Reverse(bytes))
         });
         comparison
+    }
+
+    /// The same, with a text that has no sentence on differences: for runs that are examples of more, which have it.
+    #[must_use]
+    pub fn without_changes(self) -> Self {
+        Self { has_changes: false, ..self }
     }
 
     /// How the exchange times of a row's connections changed from the first run to this one.

@@ -158,6 +158,18 @@ fn the_bytes_of_a_run_without_records_are_unknown() {
 }
 
 #[test]
+fn the_sentence_on_the_difference_can_be_left_out() {
+    let whole = comparison(&[&before(), &after()]);
+    let lines = |comparison: &Comparison| {
+        let mut out = Vec::new();
+        write_compare(comparison, &Options::default(), &mut out).unwrap();
+        String::from_utf8(out).unwrap().lines().count()
+    };
+    assert!(text(&[&before(), &after()], &Options::default()).contains("\nchange   exchange p50"));
+    assert!(lines(&whole.clone().without_changes()) < lines(&whole));
+}
+
+#[test]
 fn a_figure_says_that_a_run_has_no_end() {
     let drawn = |runs: &[&Analysis]| draw_compare(&comparison(runs), 900, 500).unwrap();
     assert!(drawn(&[&before(), &after()]).contains("sockscope: no records missed"));

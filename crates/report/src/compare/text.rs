@@ -130,7 +130,9 @@ impl RowPage<'_> {
         let role = self.row.role().map(|role| in_words(role, page)).unwrap_or_default();
         page.rule(&role)?;
         self.write_match(page)?;
-        self.write_changes(page)?;
+        if self.comparison.has_changes {
+            self.write_changes(page)?;
+        }
         // The first run stands in each block of columns, as the others are compared with it.
         let room = page.width.saturating_sub(LABEL) / COLUMN;
         let later: Vec<usize> = (1..self.groups().len()).collect();
