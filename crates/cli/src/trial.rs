@@ -131,7 +131,10 @@ impl Trial<'_> {
         }
         if first_with {
             self.peers().iter().for_each(|peer| {
-                stderr!("sockscope: {} is also set on sockets of a peer: {peer}", self.named());
+                stderr!(
+                    "sockscope: {} is also set on sockets of a peer: {peer}",
+                    self.named_accepted()
+                );
             });
         }
         Ok(())

@@ -11,9 +11,9 @@ use serde::Serialize;
 const COVERAGE: f64 = 0.99;
 /// Without this coverage no difference counts as shown. Four rounds of each kind reach it.
 const COVERAGE_MIN: f64 = 0.95;
-/// Smaller differences, as a part of the figure without the fix, do not count: two recordings of the same
+/// Smaller differences, as a share of the figure without the fix, do not count: two recordings of the same
 /// program differ by as much.
-const SHARE_MIN: f64 = 0.02;
+pub const SHARE_MIN: f64 = 0.02;
 
 /// A difference of a figure that each round has.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -46,8 +46,20 @@ impl Difference {
         let (low, high) = (*all.get(rank)?, *all.get(all.len().checked_sub(rank + 1)?)?);
         let difference = after - before;
         let is_large = difference.abs() >= SHARE_MIN * before.abs();
-        let is_shown = coverage >= COVERAGE_MIN && (low > 0.0 || high < 0.0) && is_large;
-        Some(Self { without: before, with: after, difference, low, high, coverage, is_shown })
+        let found =
+            Self { without: before, with: after, difference, low, high, coverage, is_shown: false };
+        let is_shown = !found.is_of_too_few() && found.excludes_zero() && is_large;
+        Some(Self { is_shown, ..found })
+    }
+
+    /// Whether the rounds are too few to show any difference.
+    pub fn is_of_too_few(&self) -> bool {
+        self.coverage < COVERAGE_MIN
+    }
+
+    /// Whether 0 is outside the interval, as printed.
+    pub fn excludes_zero(&self) -> bool {
+        self.low > 0.0 || self.high < 0.0
     }
 }
 

@@ -11,8 +11,8 @@ use sockscope_report::{
     write_verdict,
 };
 
-use super::difference::{Difference, median};
-use super::round::Override;
+use super::difference::{Difference, SHARE_MIN, median};
+use super::round::{self, Override};
 use super::rounds::{Figure, Trial};
 use crate::command;
 use crate::terminal::{self, Target};
@@ -56,7 +56,8 @@ pub fn write(trial: &Trial<'_>, out: &mut dyn Write) -> Result<(), Failure> {
             Compared { name: "without", rounds: &[before] },
             Compared { name: "with", rounds: &[after] },
         ];
-        write_compare(&Comparison::of(&runs), &options, out)?;
+        // The result is of all rounds. An interval of these two alone would be too narrow.
+        write_compare(&Comparison::of(&runs).without_changes(), &options, out)?;
     }
     writeln!(out)?;
     for (label, text) in distributions(trial, &options) {
@@ -75,7 +76,12 @@ fn report<'a>(analysis: &'a Analysis, origin: &'a Origin, options: &'a Options) 
 /// The command that is tried, in one line of any length.
 fn named_command(trial: &Trial<'_>) -> String {
     let words: Vec<_> = trial.arguments.command.iter().map(|it| it.to_string_lossy()).collect();
-    format!("sockscope try {}: {}", trial.named(), sockscope_report::printable(&words.join(" ")))
+    let command = words.join(" ");
+    let command = sockscope_report::printable(&command);
+    match trial.named().as_str() {
+        "" => format!("sockscope try: {command}"),
+        named => format!("sockscope try {named}: {command}"),
+    }
 }
 
 /// Labels, each with its text.
@@ -98,10 +104,10 @@ fn head(trial: &Trial<'_>) -> Lines {
                 lines.push(("", text));
             }
         }
-        lines.push(match &chosen.finding {
-            Some(finding) => ("why", format!("{}: {}", finding.id.name(), finding.summary)),
-            None => ("result", "no finding of this run has a fix that try can set".to_owned()),
-        });
+        // Without a finding the result says so.
+        if let Some(finding) = &chosen.finding {
+            lines.push(("why", format!("{}: {}", finding.id.name(), finding.summary)));
+        }
     }
     if !trial.fixes.is_empty() {
         let rounds = trial.rounds.len();
@@ -156,13 +162,10 @@ fn interval(figure: Figure, difference: &Difference, options: &Options) -> Strin
             Figure::Throughput => format!("{sign}{}", rate(value.abs())),
         }
     };
-    let name = match figure {
-        Figure::Exchanges => "median exchange of a round",
-        Figure::Throughput => "throughput of a round",
-    };
     let Difference { difference, low, high, coverage, .. } = *difference;
     format!(
-        "{name} {}, between {} and {} ({:.0} % interval)",
+        "{} {}, between {} and {} ({:.0} % interval)",
+        figure.name(),
         signed(difference),
         signed(low),
         signed(high),
@@ -183,37 +186,89 @@ pub fn result(trial: &Trial<'_>, options: &Options) -> String {
         return "nothing was changed: the kernel refused the fix on each socket".to_owned();
     }
     let figure = trial.figure();
-    let named = trial.named();
     let Some(difference) = trial.difference(figure) else {
         return "the rounds have no traffic to compare".to_owned();
     };
-    if !difference.is_shown {
-        let few = match trial.rounds.len() {
-            rounds @ ..ROUNDS_MIN => {
-                format!(" ({rounds} rounds are too few: --rounds {ROUNDS_MIN})")
-            }
-            _ => String::new(),
+    let first = judged(trial, figure, &difference, options);
+    let other = figure.other();
+    let second = trial.difference(other);
+    let also = second.as_ref().and_then(|it| also(other, it, &difference, options));
+    let has_medians = difference.is_shown || second.is_some_and(|second| second.is_shown);
+    format!(
+        "{first}{}{}",
+        also.map(|also| format!("; {also}")).unwrap_or_default(),
+        if has_medians { " (medians)" } else { "" }
+    )
+}
+
+/// The sentence on the figure by which rounds are compared.
+fn judged(trial: &Trial<'_>, figure: Figure, difference: &Difference, options: &Options) -> String {
+    let named = trial.named();
+    if difference.is_shown {
+        let verb = if is_better(figure, difference) { "helps" } else { "makes it worse" };
+        let subject = match figure {
+            Figure::Exchanges => "exchanges take",
+            Figure::Throughput => "throughput is",
         };
-        return format!(
-            "no difference that the rounds can show between without and with {named}{few}"
-        );
+        return format!("{named} {verb}: {subject} {}", medians(figure, difference, options));
     }
-    let Difference { without, with, difference: change, .. } = difference;
+    let why = match trial.rounds.len() {
+        rounds @ ..ROUNDS_MIN => format!(" ({rounds} rounds are too few: --rounds {ROUNDS_MIN})"),
+        _ if difference.is_of_too_few() => " (too few rounds have it)".to_owned(),
+        _ if difference.excludes_zero() => format!(" (it differs by less than {})", share_min()),
+        _ => String::new(),
+    };
+    format!(
+        "no difference that the rounds can show in the {} between without and with {named}{why}",
+        figure.name()
+    )
+}
+
+/// The clause on the other figure, where its interval shows a difference or `first` shows none and it leaves 0 out.
+fn also(
+    figure: Figure,
+    difference: &Difference,
+    first: &Difference,
+    options: &Options,
+) -> Option<String> {
+    let (subject, gets, differs) = match figure {
+        Figure::Exchanges => ("exchanges", "get", "differ"),
+        Figure::Throughput => ("throughput", "gets", "differs"),
+    };
+    if difference.is_shown {
+        let is_better = is_better(figure, difference);
+        let agrees = first.is_shown && is_better == self::is_better(figure.other(), first);
+        return Some(format!(
+            "{}{subject} {gets} {}: {}",
+            if agrees { "" } else { "but " },
+            if is_better { "better" } else { "worse" },
+            medians(figure, difference, options)
+        ));
+    }
+    if first.is_shown || !difference.excludes_zero() {
+        return None;
+    }
+    Some(match difference.is_of_too_few() {
+        true => format!("{subject} {differs} in these rounds, which may be chance"),
+        false => format!("{subject} {differs} by less than {}", share_min()),
+    })
+}
+
+fn is_better(figure: Figure, difference: &Difference) -> bool {
+    (figure == Figure::Exchanges) == (difference.difference < 0.0)
+}
+
+fn medians(figure: Figure, difference: &Difference, options: &Options) -> String {
     let show = |value: f64| match figure {
         Figure::Exchanges => time(value as u64, options.charset),
         Figure::Throughput => rate(value),
     };
-    let is_better = (figure == Figure::Exchanges) == (change < 0.0);
-    let what = match figure {
-        Figure::Exchanges => "exchanges take",
-        Figure::Throughput => "throughput is",
-    };
-    format!(
-        "{named} {}: {what} {} with it, {} without it (medians)",
-        if is_better { "helps" } else { "makes it worse" },
-        show(with),
-        show(without)
-    )
+    let (with, without) = (show(difference.with), show(difference.without));
+    format!("{with} with it, {without} without it")
+}
+
+fn share_min() -> String {
+    format!("{:.0} %", SHARE_MIN * 100.0)
 }
 
 /// Limits of the result, one line each.
@@ -224,12 +279,16 @@ pub fn notes(trial: &Trial<'_>) -> Vec<String> {
         lines.extend(clipped(fix, &outcome));
     }
     for peer in trial.peers() {
-        lines.push(format!("{} was also set on sockets of a peer: {peer}", trial.named()));
+        let named = trial.named_accepted();
+        lines.push(format!("{named} was also set on sockets of a peer: {peer}"));
     }
     let of_processes: u32 =
         trial.rounds.iter().filter_map(|round| round.forced.sockets.get(2)).sum();
     if !trial.arguments.pid.is_empty() {
-        lines.push(format!("{} was set on {of_processes} sockets by --pid", trial.named()));
+        lines.push(match of_processes {
+            0 => "no socket was changed by --pid".to_owned(),
+            _ => format!("{} was set on {of_processes} sockets by --pid", trial.named_accepted()),
+        });
     }
     let unlisted: u32 = trial.rounds.iter().map(|round| round.forced.unlisted).sum();
     if unlisted > 0 {
@@ -256,10 +315,7 @@ pub fn notes(trial: &Trial<'_>) -> Vec<String> {
 pub fn overrides(trial: &Trial<'_>) -> Vec<Override> {
     let mut all: Vec<Override> = Vec::new();
     for one in trial.rounds.iter().flat_map(|round| &round.overrides) {
-        match all.iter_mut().find(|other| (other.fix, other.asked) == (one.fix, one.asked)) {
-            Some(other) => other.sockets += one.sockets,
-            None => all.push(one.clone()),
-        }
+        round::add(&mut all, one);
     }
     all
 }
@@ -271,9 +327,8 @@ fn overridden(trial: &Trial<'_>, one: &Override) -> String {
         _ => one.asked.to_string(),
     };
     format!(
-        "the program set {} itself later, to {to}, on {} sockets: there {fix} was not in effect",
-        fix.kind.option_name(),
-        one.sockets
+        "the program set {} itself later, to {to}, on {} sockets: there {fix} was in effect only until then",
+        one.option, one.sockets
     )
 }
 
@@ -309,3 +364,6 @@ fn clipped(fix: &Fix, outcome: &Outcome) -> Option<String> {
         format!("{fix}: the kernel granted {} bytes, as {limit} limits it", count(granted / 2))
     })
 }
+
+#[cfg(test)]
+mod tests;

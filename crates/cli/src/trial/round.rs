@@ -13,10 +13,12 @@ use crate::recording::Forced;
 
 /// TCP's state ESTABLISHED in Linux's numbers.
 const ESTABLISHED: u8 = 1;
-/// Numbers of options of later kernels that set the same as `TCP_BPF_RTO_MIN` and `TCP_BPF_DELACK_MAX`
-/// (`TCP_RTO_MIN_US` and `TCP_DELACK_MAX_US` in uapi/linux/tcp.h).
-const RTO_MIN_US: u32 = 45;
-const DELACK_MAX_US: u32 = 46;
+/// Options that set the same as `TCP_BPF_RTO_MIN` and `TCP_BPF_DELACK_MAX`, of later kernels (uapi/linux/tcp.h).
+const RTO_MIN_US: (u32, &str) = (45, "TCP_RTO_MIN_US");
+const DELACK_MAX_US: (u32, &str) = (46, "TCP_DELACK_MAX_US");
+/// Options that set the same as `SO_SNDBUF` and `SO_RCVBUF`, without the limit (asm-generic/socket.h).
+const SNDBUFFORCE: (u32, &str) = (32, "SO_SNDBUFFORCE");
+const RCVBUFFORCE: (u32, &str) = (33, "SO_RCVBUFFORCE");
 
 /// A recorded run of the command.
 pub struct Round {
@@ -41,6 +43,8 @@ pub struct Round {
 pub struct Override {
     /// The position of the fix.
     pub fix: usize,
+    /// The option as the program names it: several options may set the same.
+    pub option: &'static str,
     /// The value that the program asked for.
     pub asked: u32,
     /// On how many sockets.
@@ -141,29 +145,50 @@ fn overrides(stores: &Stores, fixes: &[Fix], sides: Sides) -> Vec<Override> {
         let Some(opened_ns) = opened.filter(|_| is_changed) else { continue };
         for (fix, which) in fixes.iter().zip(0..) {
             let later = flow.events_of(Kind::SocketOption).filter(|event| event.at_ns > opened_ns);
-            let mut set = later.filter_map(|event| event.socket_option());
+            let set = later.filter_map(|event| event.socket_option());
+            let mut set = set.filter_map(|it| Some((option_name(fix, it.name)?, it.asked)));
             // The last one counts.
-            let last = set.rfind(|option| is_option(fix, option.name));
-            let Some(option) = last.filter(|option| differs(fix, option.asked)) else { continue };
-            let asked = option.asked;
-            match found.iter_mut().find(|one| one.fix == which && one.asked == asked) {
-                Some(one) => one.sockets += 1,
-                None => found.push(Override { fix: which, asked, sockets: 1 }),
-            }
+            let last = set.next_back();
+            let Some((option, asked)) = last.filter(|(_, asked)| differs(fix, *asked)) else {
+                continue;
+            };
+            let one = Override { fix: which, option, asked, sockets: 1 };
+            add(&mut found, &one);
         }
     }
     found
 }
 
-fn is_option(fix: &Fix, (level, number): (u16, u16)) -> bool {
+/// Adds the sockets of an override to those of the same one.
+pub fn add(all: &mut Vec<Override>, one: &Override) {
+    let same = |other: &&mut Override| {
+        (other.fix, other.option, other.asked) == (one.fix, one.option, one.asked)
+    };
+    match all.iter_mut().find(same) {
+        Some(other) => other.sockets += one.sockets,
+        None => all.push(one.clone()),
+    }
+}
+
+/// The name of an option that sets the same as the fix; `None` of another option.
+fn option_name(fix: &Fix, (level, number): (u16, u16)) -> Option<&'static str> {
     let (level, number) = (u32::from(level), u32::from(number));
     let (of_level, option) = fix.kind.option();
     let same = match fix.kind {
         FixKind::Delack => Some(DELACK_MAX_US),
         FixKind::RtoMin => Some(RTO_MIN_US),
+        FixKind::Sndbuf => Some(SNDBUFFORCE),
+        FixKind::Rcvbuf => Some(RCVBUFFORCE),
         _ => None,
     };
-    level == of_level && (number == option || Some(number) == same)
+    if level != of_level {
+        return None;
+    }
+    match same {
+        _ if number == option => Some(fix.kind.option_name()),
+        Some((other, name)) if number == other => Some(name),
+        _ => None,
+    }
 }
 
 /// Of a name the records have the first bytes alone.
@@ -175,5 +200,34 @@ fn differs(fix: &Fix, asked: u32) -> bool {
             asked != u32::from_ne_bytes(first)
         }
         _ => asked != fix.value,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn named(fix: &str, level: u16, number: u16) -> Option<&'static str> {
+        option_name(&fix.parse().unwrap(), (level, number))
+    }
+
+    /// SOL_SOCKET is 1, IPPROTO_TCP is 6.
+    #[test]
+    fn each_option_that_sets_the_same_as_the_fix_is_found() {
+        assert_eq!(named("nodelay", 6, 1), Some("TCP_NODELAY"));
+        assert_eq!(named("sndbuf=64k", 1, 7), Some("SO_SNDBUF"));
+        assert_eq!(named("sndbuf=64k", 1, 32), Some("SO_SNDBUFFORCE"));
+        assert_eq!(named("rcvbuf=64k", 1, 8), Some("SO_RCVBUF"));
+        assert_eq!(named("rcvbuf=64k", 1, 33), Some("SO_RCVBUFFORCE"));
+        assert_eq!(named("rto-min=20ms", 6, 45), Some("TCP_RTO_MIN_US"));
+        assert_eq!(named("delack=20ms", 6, 46), Some("TCP_DELACK_MAX_US"));
+    }
+
+    #[test]
+    fn an_option_of_another_level_or_number_does_not_override_the_fix() {
+        assert_eq!(named("sndbuf=64k", 6, 32), None);
+        assert_eq!(named("sndbuf=64k", 1, 33), None);
+        assert_eq!(named("rcvbuf=64k", 1, 32), None);
+        assert_eq!(named("nodelay", 6, 32), None);
     }
 }

@@ -19,6 +19,24 @@ pub enum Figure {
     Throughput,
 }
 
+impl Figure {
+    /// The figure that a result judges second.
+    pub fn other(self) -> Self {
+        match self {
+            Self::Exchanges => Self::Throughput,
+            Self::Throughput => Self::Exchanges,
+        }
+    }
+
+    /// As in a line of its own.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Exchanges => "median exchange of a round",
+            Self::Throughput => "throughput of a round",
+        }
+    }
+}
+
 /// The finding whose fix is tried, and those that cost more and have none to try.
 pub struct Chosen {
     /// `None` where no finding has one.
@@ -41,6 +59,13 @@ impl Trial<'_> {
     /// The fixes as on the command line.
     pub fn named(&self) -> String {
         self.fixes.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
+    }
+
+    /// The fixes that the kernel accepted on at least one socket. A line on changed sockets names no other.
+    pub fn named_accepted(&self) -> String {
+        let fixes = self.fixes.iter().zip(self.outcomes());
+        let accepted = fixes.filter(|(_, outcome)| outcome.accepted > 0);
+        accepted.map(|(fix, _)| fix.to_string()).collect::<Vec<_>>().join(",")
     }
 
     fn of_kind(&self, with_fix: bool) -> impl Iterator<Item = &Round> {

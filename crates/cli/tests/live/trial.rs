@@ -128,15 +128,43 @@ fn root_the_other_end_is_changed_and_no_other_socket() {
     let notes = result["notes"].to_string();
     for note in [
         "delack=1ms: the kernel refused TCP_BPF_DELACK_MAX on 4 of 4 sockets (EINVAL",
-        "the program set TCP_NODELAY itself later, to 0, on 2 sockets",
+        "the program set TCP_NODELAY itself later, to 0, on 2 sockets: there nodelay was in effect only until then",
     ] {
         assert!(notes.contains(note), "{notes}");
     }
     let answer = text(&result["result"]);
     assert!(answer.starts_with("no difference that the rounds can show"), "{result}");
     let line = format!("(pid {}), server at port {}", std::process::id(), at.port());
-    assert!(said.contains("nodelay,delack=1ms is also set on sockets of a peer: "), "{said}");
+    assert!(said.contains("sockscope: nodelay is also set on sockets of a peer: "), "{said}");
     assert!(said.contains(&line) && result["peers"].to_string().contains(&line), "{said}");
+}
+
+/// At the client, which is the command's, and at the server, which is a peer.
+#[test]
+fn root_sockets_on_which_the_kernel_refuses_the_fix_are_not_changed_ones() {
+    let Some(_turn) = turn::take() else { return };
+    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
+    let at = listener.local_addr().expect("bound");
+    let serving = thread::spawn(move || {
+        for _ in 0..4 {
+            let (mut peer, _) = listener.accept().expect("the command connects");
+            peer.write_all(&[7]).expect("a byte");
+        }
+    });
+    let client =
+        format!("import socket; socket.create_connection(('127.0.0.1', {})).recv(1)", at.port());
+    let (result, said) =
+        tried(&["cc=nosuch", "--rounds", "4"], &words(&["python3", "-c", &client]));
+    serving.join().expect("it serves");
+    // Two rounds with the fix, both ends.
+    assert_eq!(count(&result["fixes"][0]["refused"]), 4, "{result}");
+    assert_eq!(sockets(&result), [0; 3], "{result}");
+    assert_eq!(result["peers"], Value::Array(Vec::new()), "{result}");
+    assert!(!said.contains("is also set"), "{said}");
+    assert_eq!(
+        result["result"], "nothing was changed: the kernel refused the fix on each socket",
+        "{result}"
+    );
 }
 
 #[test]
@@ -249,7 +277,7 @@ s.send(b'x'); peer.recv(1); peer.send(b'y'); s.recv(1)
         assert_eq!(counts, [4, 0, 2], "{result}");
     }
     let notes = result["notes"].to_string();
-    for option in ["TCP_BPF_RTO_MIN", "TCP_BPF_DELACK_MAX"] {
+    for option in ["TCP_RTO_MIN_US", "TCP_DELACK_MAX_US"] {
         let note = format!("the program set {option} itself later, to ");
         assert!(notes.contains(&note), "{notes}");
     }

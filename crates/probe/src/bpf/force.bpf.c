@@ -246,9 +246,14 @@ static __always_inline bool is_of_picked_process(void)
 	return false;
 }
 
-/* Sets the options. Only an established socket counts. */
-static __always_inline void set_all(struct bpf_sock_ops *ctx, bool is_early)
+/*
+ * Sets the options. Only an established socket counts. Returns whether the kernel accepted one of them: a
+ * socket on which it refused all is not a changed one.
+ */
+static __always_inline bool set_all(struct bpf_sock_ops *ctx, bool is_early)
 {
+	bool is_changed = false;
+
 	for (int i = 0; i < MAX_FIXES; i++) {
 		const volatile struct fix *fix = &settings.fixes[i];
 		char name[16] = {};
@@ -275,11 +280,13 @@ static __always_inline void set_all(struct bpf_sock_ops *ctx, bool is_early)
 			outcomes[i].last_errno = -failed;
 			continue;
 		}
+		is_changed = true;
 		__sync_fetch_and_add(&outcomes[i].accepted, 1);
 		if (!fix->has_name &&
 		    !bpf_getsockopt(ctx, fix->level, fix->option, &granted, sizeof(granted)))
 			outcomes[i].granted = granted;
 	}
+	return is_changed;
 }
 
 static __always_inline void note_peer(const struct between *key, __u32 side)
@@ -341,8 +348,7 @@ static __always_inline void client(struct bpf_sock_ops *ctx, const struct sock *
 		is_peer = true;
 	if (!(settings.sides & SIDE_CLIENT) || !(whose || is_peer))
 		return;
-	set_all(ctx, is_early);
-	if (is_early)
+	if (!set_all(ctx, is_early))
 		return;
 	if (is_peer)
 		note_peer(&key, SIDE_CLIENT);
@@ -361,13 +367,13 @@ static __always_inline void server(struct bpf_sock_ops *ctx, const struct sock *
 	if (!(settings.sides & SIDE_SERVER) || !is_picked(&key))
 		return;
 	if (in_group(sk)) {
-		set_all(ctx, false);
-		__sync_fetch_and_add(&of_command, 1);
+		if (set_all(ctx, false))
+			__sync_fetch_and_add(&of_command, 1);
 		return;
 	}
 	if (listener_of(netns, &key.server) == OF_PROCESS) {
-		set_all(ctx, false);
-		__sync_fetch_and_add(&of_process, 1);
+		if (set_all(ctx, false))
+			__sync_fetch_and_add(&of_process, 1);
 		return;
 	}
 	key.netns = netns;
@@ -376,10 +382,8 @@ static __always_inline void server(struct bpf_sock_ops *ctx, const struct sock *
 		key.netns = 0;
 		known = bpf_map_lookup_elem(&connections, &key);
 	}
-	if (known && *known == OF_COMMAND) {
-		set_all(ctx, false);
+	if (known && *known == OF_COMMAND && set_all(ctx, false))
 		note_peer(&key, SIDE_SERVER);
-	}
 }
 
 SEC("sockops")

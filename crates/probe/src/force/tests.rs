@@ -99,3 +99,24 @@ fn root_only_sockets_in_the_scope_are_changed() {
     drop(force);
     assert_eq!(nodelay(&inside, at), (false, false), "it ends with the program");
 }
+
+/// TCP has no algorithm of that name, so the kernel refuses it at both ends.
+#[test]
+fn root_a_socket_on_which_the_kernel_refuses_all_is_not_a_changed_one() {
+    if !crate::rights::can_load() {
+        return;
+    }
+    for (names, changed) in [(&["cc=nosuch"][..], 0), (&["cc=nosuch", "nodelay"], 2)] {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let at = listener.local_addr().unwrap();
+        let own: Vec<Listening> = Listening::here(at).into_iter().collect();
+        let fixes: Vec<Fix> = names.iter().map(|name| name.parse().unwrap()).collect();
+        let scope = Scope { pids: vec![std::process::id()], ..Scope::default() };
+        let force = Force::attach_to(&fixes, &scope, &own).unwrap();
+        connected(&listener, at).unwrap();
+        let refused = force.outcomes().unwrap()[0];
+        assert_eq!((refused.attempts, refused.refused), (2, 2), "{names:?}");
+        assert_eq!(refused.reason(), "ENOENT: No such file or directory");
+        assert_eq!(force.sockets().unwrap(), [0, 0, changed], "{names:?}");
+    }
+}
