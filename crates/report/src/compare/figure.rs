@@ -20,9 +20,9 @@ const PANELS_MAX: usize = 4;
 ///
 /// When the width or the height is outside [`SIZES_PX`](sockscope_render::size::SIZES_PX).
 pub fn draw_compare(comparison: &Comparison, width: u32, height: u32) -> Result<String, SizeError> {
-    let shown = comparison.rows.iter().filter(|row| row.is_in_all());
-    let panels: Vec<_> = shown.clone().take(PANELS_MAX).map(|row| panel(comparison, row)).collect();
-    let shows = |is_time| shown.clone().take(PANELS_MAX).any(|row| has_exchanges(row) == is_time);
+    let shown = comparison.rows.iter().filter(|row| row.is_in_all()).take(PANELS_MAX);
+    let panels: Vec<_> = shown.clone().map(|row| panel(comparison, row)).collect();
+    let shows = |is_time| shown.clone().any(|row| has_exchanges(row) == is_time);
     let meanings = [(true, "took that time or less"), (false, "had that throughput or less")];
     let meanings = meanings.into_iter().filter(|(is_time, _)| shows(*is_time));
     let mut notes: Vec<_> =
@@ -37,8 +37,13 @@ pub fn draw_compare(comparison: &Comparison, width: u32, height: u32) -> Result<
     let facts = match (unfinished, missed) {
         (0, 0) => "sockscope: no records missed".to_owned(),
         (0, missed) => format!("sockscope: {} missed in all", counted(missed, "record")),
-        (unfinished, _) => format!(
+        (unfinished, 0) => format!(
             "sockscope: no end mark in {}: how many records were missed is unknown",
+            counted(unfinished, "run")
+        ),
+        (unfinished, missed) => format!(
+            "sockscope: {} missed at least: no end mark in {}",
+            counted(missed, "record"),
             counted(unfinished, "run")
         ),
     };

@@ -131,11 +131,9 @@ fn hostile_names_and_absurd_figures_are_harmless() {
     json(&runs);
 }
 
-/// Missed records may have had the absent finding.
 #[test]
 fn the_bytes_of_a_run_without_records_are_unknown() {
     let mut lost = after();
-    lost.facts.missed.add(Some(Point::ReceiveEnqueue), 1933);
     let one = &mut lost.connections[0];
     one.requests = Requests::none(Conversation::Silent);
     one.exchanges = None;
@@ -144,11 +142,16 @@ fn the_bytes_of_a_run_without_records_are_unknown() {
         (flow.bytes, flow.ledger) = (0, Default::default());
         flow.throughput_bytes_per_s = None;
     }
+    let place = |lost: &Analysis| {
+        let shown = text(&[&before(), lost], &Options::default());
+        let row = shown.lines().find(|line| line.contains("send_queue.nagle")).unwrap();
+        row.split_whitespace().skip(5).collect::<Vec<_>>().join(" ")
+    };
+    // No byte was sent where no record was missed.
+    assert!(place(&lost).starts_with("0.0 %"), "{}", place(&lost));
+    lost.facts.missed.add(Some(Point::ReceiveEnqueue), 1933);
+    assert_eq!(place(&lost), "? ?");
     let runs = [&before(), &lost];
-    let shown = text(&runs, &Options::default());
-    let row = shown.lines().find(|line| line.contains("send_queue.nagle")).unwrap();
-    let words: Vec<&str> = row.split_whitespace().collect();
-    assert_eq!(words[words.len() - 2..], ["?", "?"], "{row}");
     let comparison = comparison(&runs);
     let mut json = Vec::new();
     write_compare_json(&comparison, &mut json).unwrap();
@@ -160,13 +163,15 @@ fn the_bytes_of_a_run_without_records_are_unknown() {
 #[test]
 fn the_sentence_on_the_difference_can_be_left_out() {
     let whole = comparison(&[&before(), &after()]);
-    let lines = |comparison: &Comparison| {
+    let shown = |comparison: &Comparison| {
         let mut out = Vec::new();
         write_compare(comparison, &Options::default(), &mut out).unwrap();
-        String::from_utf8(out).unwrap().lines().count()
+        String::from_utf8(out).unwrap()
     };
-    assert!(text(&[&before(), &after()], &Options::default()).contains("\nchange   exchange p50"));
-    assert!(lines(&whole.clone().without_changes()) < lines(&whole));
+    let with = shown(&whole);
+    let (head, rest) = with.split_once("\nchange   exchange p50").unwrap();
+    let (_, behind) = rest.split_once("\n\n").unwrap();
+    assert_eq!(shown(&whole.without_changes()), format!("{head}\n\n{behind}"));
 }
 
 #[test]
@@ -176,7 +181,11 @@ fn a_figure_says_that_a_run_has_no_end() {
     let mut unfinished = after();
     unfinished.facts.unfinished = true;
     let figure = drawn(&[&before(), &unfinished]);
-    let words = "no end mark in 1 run: how many records were missed is unknown";
+    let words = "sockscope: no end mark in 1 run: how many records were missed is unknown";
+    assert!(figure.contains(words), "{figure}");
+    unfinished.facts.missed.add(None, 7);
+    let figure = drawn(&[&before(), &unfinished]);
+    let words = "sockscope: 7 records missed at least: no end mark in 1 run";
     assert!(figure.contains(words), "{figure}");
 }
 
@@ -196,6 +205,14 @@ fn a_figure_of_throughputs_has_no_sentence_on_times() {
     assert!(!rates.contains("took that time"), "{rates}");
 }
 
+#[test]
+fn a_small_ratio_has_two_figures() {
+    let shown = text(&[&before(), &with_exchanges(fixed(), 48_000_000_000)], &Options::default());
+    let row = shown.lines().find(|line| line.starts_with("exchange p50")).unwrap();
+    assert!(row.ends_with(" 0.00083×"), "{row}");
+}
+
+/// Missed records may have had the absent finding.
 #[test]
 fn missed_records_make_a_missing_difference_unknown() {
     let (whole, mut damaged) = (after(), after());

@@ -341,8 +341,10 @@ impl Block<'_> {
             let ns: Vec<_> = groups.iter().map(|it| per_exchange_ns(it, direction, part)).collect();
             ns.iter().all(Option::is_some).then_some(ns)
         };
-        // Without any time nothing is known of the bytes, as where no record could be read.
-        let is_known = |run: usize| ledgers[run].total_ns() > 0;
+        // No record shows any time, and some were missed.
+        let is_unseen = |run: usize| {
+            ledgers[run].total_ns() == 0 && !self.row.comparison.runs[self.runs[run]].is_whole()
+        };
         let shares: Vec<_> = ledgers.iter().map(|ledger| apportion(&ledger.ns, 1000)).collect();
         let has_time = per_exchange(LedgerPart::AppIdle).is_some();
         page.line(if has_time { "  share, time an exchange" } else { "  share, time in all" })?;
@@ -354,8 +356,9 @@ impl Block<'_> {
             let each = per_exchange(part);
             let in_all = || ledgers.iter().map(|ledger| Some(ledger.ns[index])).collect();
             let ns = each.unwrap_or_else(in_all);
-            let tenths: Vec<_> =
-                (0..shares.len()).map(|run| is_known(run).then(|| shares[run][index])).collect();
+            let tenths: Vec<_> = (0..shares.len())
+                .map(|run| (!is_unseen(run)).then(|| shares[run][index]))
+                .collect();
             let texts = tenths.iter().zip(&ns).map(|(tenths, ns)| {
                 let time = ns.filter(|_| tenths.is_some());
                 let time = time.map_or_else(unknown, |ns| page.time(ns));
