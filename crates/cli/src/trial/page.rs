@@ -5,7 +5,7 @@ use std::io::Write;
 use sockscope_analysis::{Analysis, Distribution};
 use sockscope_probe::{Fix, FixKind, Outcome, Sides};
 use sockscope_program::failure::Failure;
-use sockscope_render::number::{count, rate, time};
+use sockscope_render::number::{count, counted, rate, time};
 use sockscope_report::{
     Compared, Comparison, Options, Origin, Report, change_to_replay, write_compare, write_labelled,
     write_verdict,
@@ -287,7 +287,10 @@ pub fn notes(trial: &Trial<'_>) -> Vec<String> {
     if !trial.arguments.pid.is_empty() {
         lines.push(match of_processes {
             0 => "no socket was changed by --pid".to_owned(),
-            _ => format!("{} was set on {of_processes} sockets by --pid", trial.named_accepted()),
+            sockets => {
+                let sockets = counted(u64::from(sockets), "socket");
+                format!("{} was set on {sockets} by --pid", trial.named_accepted())
+            }
         });
     }
     let unlisted: u32 = trial.rounds.iter().map(|round| round.forced.unlisted).sum();
@@ -327,8 +330,9 @@ fn overridden(trial: &Trial<'_>, one: &Override) -> String {
         _ => one.asked.to_string(),
     };
     format!(
-        "the program set {} itself later, to {to}, on {} sockets: there {fix} was in effect only until then",
-        one.option, one.sockets
+        "the program set {} itself later, to {to}, on {}: there {fix} was in effect only until then",
+        one.option,
+        counted(one.sockets, "socket")
     )
 }
 

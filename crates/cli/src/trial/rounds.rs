@@ -20,7 +20,7 @@ pub enum Figure {
 }
 
 impl Figure {
-    /// The figure that a result judges second.
+    /// The figure that the result has second.
     pub fn other(self) -> Self {
         match self {
             Self::Exchanges => Self::Throughput,
@@ -28,7 +28,7 @@ impl Figure {
         }
     }
 
-    /// As in a line of its own.
+    /// The words for it, in the singular.
     pub fn name(self) -> &'static str {
         match self {
             Self::Exchanges => "median exchange of a round",

@@ -128,7 +128,7 @@ fn a_line_on_sockets_names_the_accepted_fixes_alone() {
             "cc=nosuch: the kernel refused TCP_CONGESTION on 2 of 2 sockets (ENOENT: No such file or directory); it \
              takes what net.ipv4.tcp_available_congestion_control has",
             "nodelay was also set on sockets of a peer: nginx (pid 7), server at port 80",
-            "nodelay was set on 1 sockets by --pid",
+            "nodelay was set on 1 socket by --pid",
         ]
     );
     trial.rounds[0].forced.outcomes = vec![refused(2); 2];
@@ -149,9 +149,9 @@ fn an_option_that_the_program_sets_ends_the_effect_from_then_on() {
         [
             "the program set TCP_NODELAY itself later, to 0, on 4 sockets: there nodelay was in effect only until \
              then",
-            "the program set SO_SNDBUF itself later, to 4096, on 1 sockets: there sndbuf=64k was in effect only \
+            "the program set SO_SNDBUF itself later, to 4096, on 1 socket: there sndbuf=64k was in effect only \
              until then",
-            "the program set SO_SNDBUFFORCE itself later, to 4096, on 1 sockets: there sndbuf=64k was in effect only \
+            "the program set SO_SNDBUFFORCE itself later, to 4096, on 1 socket: there sndbuf=64k was in effect only \
              until then",
         ]
     );
