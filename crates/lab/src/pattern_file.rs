@@ -318,8 +318,8 @@ fn number(table: &Table, key: &str) -> Result<u64, String> {
 }
 
 fn whole(value: Option<&Value>, key: &str) -> Result<u64, String> {
-    let value = Some(value.ok_or_else(|| missing(key))?);
-    let number = value.and_then(Value::as_integer).and_then(|value| u64::try_from(value).ok());
+    let value = value.ok_or_else(|| missing(key))?;
+    let number = value.as_integer().and_then(|value| u64::try_from(value).ok());
     number.ok_or_else(|| format!("{key} is not a whole number"))
 }
 
@@ -430,6 +430,9 @@ mod tests {
             changed("no_delay = false", "no_delay = 0"),
             "client: no_delay is not true or false"
         );
+        assert_eq!(changed("times = 200", "tymes = 200"), "client: loop 1: times is missing");
+        assert_eq!(changed("no_delay = false", ""), "client: no_delay is missing");
+        assert_eq!(changed("connection = ", "connexion = "), "connection is missing");
     }
 
     #[test]

@@ -235,11 +235,10 @@ fn write_played(
 
 impl Changes {
     fn of(set: &[ReplayChange]) -> Result<Self, Failure> {
-        let mut changes = Self::default();
-        let words: Vec<String> = set.iter().map(ToString::to_string).collect();
-        check_names(&words).map_err(Failure::new)?;
+        let named: Vec<String> = set.iter().map(ToString::to_string).collect();
+        check_names(&named).map_err(Failure::new)?;
+        let mut changes = Self { named, ..Self::default() };
         for change in set {
-            changes.named.push(change.to_string());
             match change {
                 ReplayChange::Calls(change) => changes.calls.push(*change),
                 ReplayChange::Delay(delay) => changes.delay = Some(*delay),

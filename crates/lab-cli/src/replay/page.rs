@@ -152,7 +152,7 @@ fn refill(sides: &[Activity; 2]) -> String {
         let is_known = side.refill_ns.or(side.warm_think_ns).is_some();
         steps.any(|step| step.warm_ns.is_some() || (is_known && step.after_wait))
     });
-    let words: Vec<String> = waits
+    waits
         .map(|(name, side)| match side.refill_ns {
             _ if side.sequences.iter().flatten().any(|step| step.warm_ns.is_some()) => {
                 format!("the {name} as before its writes without a wait")
@@ -163,8 +163,8 @@ fn refill(sides: &[Activity; 2]) -> String {
                 time(REFILL_MAX_NS, Charset::Unicode)
             ),
         })
-        .collect();
-    words.iter().map(|words| format!(", {words}")).collect()
+        .map(|words| format!(", {words}"))
+        .collect()
 }
 
 fn prediction(replayed: &Replayed) -> Lines {
