@@ -21,8 +21,8 @@ use super::socket::{cannot, stream_to};
 const READ_BYTES: usize = 64 * 1_024;
 /// An answer that has not ended for so long is lost.
 const ANSWER_NS: u64 = 1_000_000_000;
-/// The first answer ends where no byte follows for so long: two reads of a socket that gives up after 100 ms.
-const QUIET_READS: u32 = 2;
+/// The first answers end where no byte follows for so long.
+const QUIET_NS: u64 = 200_000_000;
 /// Between two looks whether the program is to stop.
 const LOOK_NS: u64 = 100_000_000;
 const SECOND_NS: u64 = 1_000_000_000;
@@ -52,23 +52,22 @@ pub fn text_client(arguments: &TextClient) -> Result<Outcome, Failure> {
     let _ = set_current_timer_slack(NonZeroU64::new(1));
     let mut report = Report::new("text-client", "asking");
     let mut lines = Vec::new();
-    let mut answer_bytes = None;
     for _ in 0..arguments.connections {
-        let (mut stream, buffers) = stream_to(arguments.to, arguments.socket)?;
+        let (stream, buffers) = stream_to(arguments.to, arguments.socket)?;
         report = report.over(buffers);
-        let bytes = first_answer(&mut stream, &request)
-            .map_err(cannot("exchange messages with", arguments.to))?;
-        let known = *answer_bytes.get_or_insert(bytes);
-        if bytes == 0 || bytes != known {
-            return Err(Failure::new(format!(
-                "lab work: {} answered this request with {known} and {bytes} bytes: give one whose answer has \
-                 always as many bytes, and some",
-                arguments.to
-            )));
-        }
         lines.push(Line { stream, open: VecDeque::new(), part: 0 });
     }
-    let mut asking = Asking { lines, answer_bytes: answer_bytes.unwrap_or(1), ..Asking::default() };
+    let sizes = first_answers(&mut lines, &request)
+        .map_err(cannot("exchange messages with", arguments.to))?;
+    let known = sizes.first().copied().unwrap_or(1);
+    if let Some(bytes) = sizes.iter().find(|bytes| **bytes == 0 || **bytes != known) {
+        return Err(Failure::new(format!(
+            "lab work: {} answered this request with {known} and {bytes} bytes: give one whose answer has always as many \
+             bytes, and some",
+            arguments.to
+        )));
+    }
+    let mut asking = Asking { lines, answer_bytes: known, ..Asking::default() };
     let mut schedule = Schedule::new(Some(arguments.every));
     asking
         .ask(&request, arguments.requests, &mut schedule, &stop)
@@ -80,25 +79,54 @@ pub fn text_client(arguments: &TextClient) -> Result<Outcome, Failure> {
     report.by(&schedule).with("exact_latency_ns", exact(asking.answers.times_ns)).print()
 }
 
-/// Sends the request once, and counts the bytes until none follows. All later answers have as many.
-fn first_answer(stream: &mut TcpStream, request: &[u8]) -> io::Result<usize> {
-    stream.write_all(request)?;
+/// Sends the request once on each connection, and counts the bytes of the answers until none follow. All later answers
+/// have as many.
+fn first_answers(lines: &mut [Line], request: &[u8]) -> io::Result<Vec<usize>> {
+    for line in &mut *lines {
+        line.stream.write_all(request)?;
+    }
+    let mut sizes = vec![0; lines.len()];
     let mut buffer = vec![0; READ_BYTES];
-    let (mut bytes, mut quiet) = (0, 0);
-    let begin_ns = now_ns();
-    while quiet < QUIET_READS {
-        match stream.read(&mut buffer) {
-            Ok(0) => return Err(io::Error::other("it closed the connection after one answer")),
-            Ok(more) => (bytes, quiet) = (bytes + more, 0),
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                let is_given_up = now_ns() - begin_ns >= ANSWER_NS;
-                quiet += u32::from(bytes > 0 || is_given_up);
-            }
-            Err(error) => return Err(error),
+    let mut quiet_since_ns = now_ns();
+    loop {
+        let longest_ns = if sizes.contains(&0) { ANSWER_NS } else { QUIET_NS };
+        let quiet_ns = now_ns() - quiet_since_ns;
+        if quiet_ns >= longest_ns {
+            return Ok(sizes);
+        }
+        for at in readable(lines, longest_ns - quiet_ns)? {
+            let Some(more) = read_some(&mut lines[at].stream, &mut buffer)? else { continue };
+            sizes[at] += more;
+            quiet_since_ns = now_ns();
         }
     }
-    Ok(bytes)
+}
+
+/// The lines with bytes to read, or an end, waiting for so long at most.
+fn readable(lines: &[Line], wait_ns: u64) -> io::Result<Vec<usize>> {
+    let mut waits: Vec<_> =
+        lines.iter().map(|line| PollFd::new(&line.stream, PollFlags::IN)).collect();
+    let wait = Timespec {
+        tv_sec: (wait_ns / SECOND_NS).cast_signed(),
+        tv_nsec: (wait_ns % SECOND_NS).cast_signed(),
+    };
+    match poll(&mut waits, Some(&wait)) {
+        Err(rustix::io::Errno::INTR) => return Ok(Vec::new()),
+        other => other?,
+    };
+    Ok((0..waits.len()).filter(|at| !waits[*at].revents().is_empty()).collect())
+}
+
+/// The number of bytes that were read, or `None` before any arrived. An end is an error.
+fn read_some(stream: &mut TcpStream, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+    match stream.read(buffer) {
+        Ok(0) => Err(io::Error::other("it closed the connection")),
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(error) if matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock) => {
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
 }
 
 /// One thread sends and takes answers: on a small machine a second one would wait for a CPU itself.
@@ -148,27 +176,10 @@ impl Asking {
 
     /// Waits for so long at most, and takes the answers that are there; whether there were bytes.
     fn take(&mut self, wait_ns: u64) -> io::Result<bool> {
-        let mut waits: Vec<_> =
-            self.lines.iter().map(|line| PollFd::new(&line.stream, PollFlags::IN)).collect();
-        let wait = Timespec {
-            tv_sec: (wait_ns / SECOND_NS).cast_signed(),
-            tv_nsec: (wait_ns % SECOND_NS).cast_signed(),
-        };
-        match poll(&mut waits, Some(&wait)) {
-            Err(rustix::io::Errno::INTR) => return Ok(false),
-            other => other?,
-        };
-        let ready: Vec<usize> =
-            (0..waits.len()).filter(|at| !waits[*at].revents().is_empty()).collect();
+        let ready = readable(&self.lines, wait_ns)?;
         for at in &ready {
             let line = &mut self.lines[*at];
-            let bytes = match line.stream.read(&mut self.buffer) {
-                Ok(0) => return Err(io::Error::other("it closed the connection")),
-                Ok(bytes) => bytes,
-                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-                Err(error) if error.kind() == ErrorKind::WouldBlock => continue,
-                Err(error) => return Err(error),
-            };
+            let Some(bytes) = read_some(&mut line.stream, &mut self.buffer)? else { continue };
             let read_ns = now_ns();
             line.part += bytes;
             while line.part >= self.answer_bytes {
