@@ -123,6 +123,14 @@ fn a_name_that_the_model_does_not_have_is_refused_in_one_line() {
         let error = said.lines().find(|line| line.contains(words));
         assert_eq!(error, said.lines().last(), "{said}");
     }
+    for (option, words) in [
+        (&["--on", "model", "--rounds", "4"][..], "replay --rounds: runs in the model"),
+        (&["--seed", "4"], "replay --seed: only the model has one"),
+    ] {
+        let refused = run(&[&["replay", path(&recorded)][..], option].concat());
+        let said = String::from_utf8_lossy(&refused.stderr);
+        assert!(refused.status.code() == Some(2) && said.contains(words), "{said}");
+    }
     let old = ["--set", "personality=4.2bsd", "--set", "nodelay"];
     let output = run(&[&["replay", path(&recorded), "--on", "model"][..], &old].concat());
     let said = String::from_utf8_lossy(&output.stderr);

@@ -33,7 +33,7 @@ impl FromStr for PatternChange {
     fn from_str(text: &str) -> Result<Self, String> {
         let bytes = |value: &str| {
             let number = value.parse().ok().filter(|bytes| *bytes > 0);
-            number.ok_or_else(|| format!("{text}: {value} is not a number of bytes"))
+            number.ok_or_else(|| format!("{value} is not a number of bytes"))
         };
         match text.split_once('=') {
             None if text == "one-write" => Ok(Self::OneWrite),
@@ -43,8 +43,7 @@ impl FromStr for PatternChange {
             Some(("buffers", value)) => bytes(value).map(Self::Buffers),
             Some(("think", "0")) => Ok(Self::NoThinking),
             Some(("think", value)) if value.starts_with('-') => {
-                let less: Interval =
-                    value[1..].parse().map_err(|error| format!("{text}: {error}"))?;
+                let less: Interval = value[1..].parse().map_err(|error| format!("{error}"))?;
                 Ok(Self::LessThinking(less.0))
             }
             _ => Err(format!(
@@ -70,6 +69,15 @@ impl fmt::Display for PatternChange {
 }
 
 impl PatternChange {
+    /// The names of all changes.
+    const NAMES: [&str; 6] =
+        ["one-write", "nodelay", "write-bytes", "read-bytes", "buffers", "think"];
+
+    /// Whether the text has the name of a change, with any value.
+    pub fn is_named_in(text: &str) -> bool {
+        Self::NAMES.contains(&text.split_once('=').map_or(text, |(name, _)| name))
+    }
+
     /// Makes the change.
     pub fn apply(self, pattern: &mut Pattern) {
         for side in &mut pattern.sides {

@@ -41,15 +41,15 @@ pub struct Replay {
     /// Where to make the calls again
     #[arg(long, value_enum, default_value_t)]
     pub on: ReplayOn,
-    /// Runs in all, without the change and with it in turns
-    #[arg(long, value_name = "N", default_value_t = 6, value_parser = clap::value_parser!(u32).range(2..=100))]
-    pub rounds: u32,
+    /// With --on live: runs in all, without the change and with it in turns; 6 without the option
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=100))]
+    pub rounds: Option<u32>,
     /// Keep the pattern and the bundle of each run in this folder
     #[arg(short, long, value_name = "DIR")]
     pub output: Option<PathBuf>,
-    /// With --on model: seed of the model's chance, as the phase of its timers
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub seed: u64,
+    /// With --on model: seed of the model's chance, as the phase of its timers; 1 without the option
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
     /// Form of the result
     #[arg(long, value_enum, default_value_t)]
     pub format: ReplayFormat,
@@ -119,9 +119,24 @@ impl FromStr for ReplayChange {
             Some(("personality", value)) => Ok(Self::Personality(value.to_owned())),
             Some(("machine", value)) => Ok(Self::Machine(value.to_owned())),
             Some((name, _)) if Parameters::HOSTS.contains(&name) => Ok(Self::Model(text.to_owned())),
+            _ if PatternChange::is_named_in(text) => text.parse().map(Self::Calls),
             _ => text.parse().map(Self::Calls).map_err(|error: String| {
                 format!("{error}; delay=TIME; or, with --on model, rate=RATE, personality=NAME or machine=NAME")
             }),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_of_a_value_lists_no_other_changes() {
+        let error = |text: &str| text.parse::<ReplayChange>().unwrap_err();
+        assert_eq!(error("read-bytes=64k"), "64k is not a number of bytes");
+        let unknown = error("faster");
+        assert!(unknown.starts_with("faster is no change: give one-write, "), "{unknown}");
+        assert!(unknown.ends_with("or machine=NAME"), "{unknown}");
     }
 }

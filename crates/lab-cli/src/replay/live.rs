@@ -23,6 +23,9 @@ use crate::choice::Choice;
 use crate::pattern;
 use crate::work::pattern::cpus::{Cpus, allowed};
 
+/// Without the option.
+const ROUNDS: u32 = 6;
+
 /// First runs, which show the time of a run itself.
 const FIRST_RUNS: usize = 2;
 
@@ -40,6 +43,9 @@ struct Changes {
 
 /// Records the calls unchanged and changed, in turns.
 pub fn replay(arguments: &Replay) -> Result<Outcome, Failure> {
+    if arguments.seed.is_some() {
+        return Err(Failure::new("replay --seed: only the model has one: add --on model"));
+    }
     let changes = Changes::of(&arguments.set)?;
     if let Some(right) = sockscope_probe::missing_right() {
         return Err(Failure::new(format!(
@@ -88,8 +94,8 @@ pub fn replay(arguments: &Replay) -> Result<Outcome, Failure> {
         own_ns: [0, 1].map(|side| own_time.largest_ns(side)),
         file: file.clone(),
     };
-    let rounds =
-        if changes.named.is_empty() { arguments.rounds.div_ceil(2) } else { arguments.rounds };
+    let rounds = arguments.rounds.unwrap_or(ROUNDS);
+    let rounds = if changes.named.is_empty() { rounds.div_ceil(2) } else { rounds };
     let changed_file = match changes.named.is_empty() {
         true => None,
         false => {

@@ -13,6 +13,9 @@ use sockscope_report::{Compared, Comparison, Options, write_compare, write_compa
 use super::args::{Replay, ReplayChange, ReplayFormat};
 use crate::pattern::{Recorded, read};
 
+/// Without the option.
+const SEED: u64 = 1;
+
 /// A run of the calls.
 struct Run {
     name: String,
@@ -30,14 +33,20 @@ pub fn replay(arguments: &Replay) -> Result<Outcome, Failure> {
             "replay --warm: a wait does not change the think times of the model: leave it out",
         ));
     }
+    if arguments.rounds.is_some() {
+        return Err(Failure::new(
+            "replay --rounds: runs in the model with one seed are equal: leave it out, or give --seed another number",
+        ));
+    }
+    let seed = arguments.seed.unwrap_or(SEED);
     let Recorded { file, analysis: recorded, .. } =
         read(&arguments.dir, arguments.connection.as_ref())?;
     let all: Vec<String> = arguments.set.iter().map(ToString::to_string).collect();
     let of_model = arguments.set.iter().filter(|change| change.is_of_model());
     let of_model: Vec<String> = of_model.map(ToString::to_string).collect();
     let is_changed = of_model.len() < all.len();
-    let unchanged = run("unchanged", &file, of_model, arguments.seed)?;
-    let changed = is_changed.then(|| run("changed", &file, all, arguments.seed)).transpose()?;
+    let unchanged = run("unchanged", &file, of_model, seed)?;
+    let changed = is_changed.then(|| run("changed", &file, all, seed)).transpose()?;
     let last = changed.as_ref().unwrap_or(&unchanged);
     for sentence in last.conditions.without_effect(&last.file).map_err(Failure::new)? {
         stderr!("sockscope: {sentence}");

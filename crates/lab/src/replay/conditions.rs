@@ -65,8 +65,8 @@ impl Conditions {
         let mut changes = Vec::new();
         for text in settings.iter().map(AsRef::as_ref) {
             let refuse = |problem: String| format!("--set {text}: {problem}");
-            if let Ok(change) = text.parse() {
-                changes.push(change);
+            if PatternChange::is_named_in(text) {
+                changes.push(text.parse().map_err(refuse)?);
                 continue;
             }
             match text.split_once('=') {
@@ -78,16 +78,6 @@ impl Conditions {
                 }
                 Some((name, value)) if Parameters::HOSTS.contains(&name) => {
                     named.push((name.to_owned(), value.to_owned()));
-                }
-                // It is the name of a change: its own error says what is wrong with the value.
-                Some((
-                    "write-bytes" | "read-bytes" | "buffers" | "think" | "one-write" | "nodelay",
-                    _,
-                )) => {
-                    return Err(text
-                        .parse::<PatternChange>()
-                        .err()
-                        .map_or_else(String::new, refuse));
                 }
                 _ => {
                     return Err(refuse(format!(

@@ -279,7 +279,7 @@ fn settings_that_make_no_sense_are_refused_with_the_word() {
         (&["delay=1ms", "topology=loopback"], "--set delay: it needs a line between two hosts"),
         (&["rate=1mbit", "link=ethernet-3"], "--set rate: it needs a line between two hosts"),
         (&["segment_bytes=1k"], "--set: `segment_bytes`: expected a whole number, not `1k`"),
-        (&["buffers=1k"], "--set buffers=1k: buffers=1k: 1k is not a number of bytes"),
+        (&["buffers=1k"], "--set buffers=1k: 1k is not a number of bytes"),
         (&["link=line-3", "link=line-3"], "--set: two values for link; give one"),
         (&["delay=1ms", "nodelay", "delay=5ms"], "--set: two values for delay; give one"),
         (&["think=0", "think=-1ms"], "--set: two values for think; give one"),
