@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 
 use sockscope_analysis::Analysis;
 use sockscope_program::failure::Failure;
-use sockscope_program::loaded::say_notes;
 use sockscope_program::output::output;
 use sockscope_report::{
     Compared, Comparison, draw_compare, write_compare, write_compare_csv, write_compare_json,
@@ -23,9 +22,11 @@ pub fn compare(arguments: &args::Compare) -> Result<(), Failure> {
         [&arguments.first].into_iter().chain(&arguments.others).cloned().collect();
     let names = names(&dirs);
     let mut analyses: Vec<Analysis> = Vec::new();
-    for dir in &dirs {
+    for (dir, name) in dirs.iter().zip(&names) {
         let analysis = bundle::analyze(dir)?.0;
-        say_notes(&analysis.facts.notes);
+        for note in &analysis.facts.notes {
+            stderr!("sockscope: {name}: {note}");
+        }
         analyses.push(analysis);
     }
     let rounds: Vec<[&Analysis; 1]> = analyses.iter().map(|analysis| [analysis]).collect();

@@ -494,6 +494,18 @@ fn a_damaged_batch_is_named_and_its_rows_count_as_missed() {
 }
 
 #[test]
+fn a_note_next_to_compared_bundles_names_its_bundle() {
+    let (_folder, dir) = spoilt("two-writes");
+    fs::remove_file(dir.join("flows.arrows")).expect("the copy has it");
+    let output = run(["compare", path(&recorded("one-write")), path(&dir)]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let name = dir.file_name().expect("a name").to_string_lossy();
+    let name = name.trim_end_matches(".sockscope");
+    let said = text(&output.stderr);
+    assert!(said.contains(&format!("sockscope: {name}: flows.arrows: missing")), "{said}");
+}
+
+#[test]
 fn two_bundles_become_one() {
     let folder = tempfile::tempdir().expect("a folder for temporary files");
     let both = folder.path().join("both.sockscope");
