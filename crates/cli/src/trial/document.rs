@@ -88,6 +88,7 @@ struct RoundView {
     exchanges: u64,
     exchange_p50_ns: Option<f64>,
     throughput_bytes_per_s: Option<f64>,
+    missed_records: u64,
 }
 
 /// Rounds of one kind.
@@ -184,6 +185,7 @@ fn document(trial: &Trial<'_>) -> Result<Document, Failure> {
                 exchanges: round.exchanges_ns.len() as u64,
                 exchange_p50_ns: round.exchange_p50(),
                 throughput_bytes_per_s: round.throughput_bytes_per_s,
+                missed_records: round.missed,
             })
             .collect(),
         without: kind(trial, false)?,

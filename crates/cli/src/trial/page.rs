@@ -304,6 +304,12 @@ pub fn notes(trial: &Trial<'_>) -> Vec<String> {
         lines.push(overridden(trial, &one));
     }
     for (round, number) in trial.rounds.iter().zip(1..) {
+        if round.missed > 0 {
+            lines.push(format!(
+                "round {number} missed {}: some of its exchanges and findings may not be known",
+                counted(round.missed, "record")
+            ));
+        }
         if !round.status.success() {
             lines.push(format!(
                 "the command of round {number} ended with {}",

@@ -32,6 +32,8 @@ pub struct Round {
     pub exchanges_ns: Vec<u64>,
     /// Of the flow that carried most bytes.
     pub throughput_bytes_per_s: Option<f64>,
+    /// Records that its recording missed.
+    pub missed: u64,
     /// Options that the program set itself later than the fix.
     pub overrides: Vec<Override>,
     /// The changed sockets of peers, in words.
@@ -73,6 +75,7 @@ impl Round {
             forced,
             exchanges_ns: exchanges_ns(&analysis),
             throughput_bytes_per_s: throughput(&analysis),
+            missed: analysis.facts.missed.total(),
             overrides,
             peers: distinct(peers),
         })

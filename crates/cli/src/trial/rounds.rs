@@ -28,6 +28,14 @@ impl Figure {
         }
     }
 
+    /// Of this round, as far as it is known.
+    fn of(self, round: &Round) -> Option<f64> {
+        match self {
+            Self::Exchanges => round.exchange_p50(),
+            Self::Throughput => round.throughput_bytes_per_s,
+        }
+    }
+
     /// The words for it, in the singular.
     pub fn name(self) -> &'static str {
         match self {
@@ -98,11 +106,7 @@ impl Trial<'_> {
 
     /// The figure of each round of a kind, as far as it is known.
     pub fn figures(&self, figure: Figure, with_fix: bool) -> Vec<f64> {
-        let of_round = |round: &Round| match figure {
-            Figure::Exchanges => round.exchange_p50(),
-            Figure::Throughput => round.throughput_bytes_per_s,
-        };
-        self.of_kind(with_fix).filter_map(of_round).collect()
+        self.of_kind(with_fix).filter_map(|round| figure.of(round)).collect()
     }
 
     /// Between rounds without and with the fix.
@@ -117,18 +121,15 @@ impl Trial<'_> {
         Distribution::of(&mut all)
     }
 
-    /// The round of a kind in the middle by the figure.
-    fn typical(&self, with_fix: bool) -> Option<&Round> {
+    /// The round of a kind in the middle by the figure, among those that have it; where none has it, the first.
+    pub(super) fn typical(&self, with_fix: bool) -> Option<&Round> {
         let figure = self.figure();
-        let mut rounds: Vec<&Round> = self.of_kind(with_fix).collect();
-        let of_round = |round: &Round| match figure {
-            Figure::Exchanges => round.exchange_p50(),
-            Figure::Throughput => round.throughput_bytes_per_s,
-        };
-        rounds.sort_by(|a, b| {
-            f64::total_cmp(&of_round(a).unwrap_or(0.0), &of_round(b).unwrap_or(0.0))
-        });
-        rounds.get(rounds.len().saturating_sub(1) / 2).copied()
+        let of_kind = self.of_kind(with_fix);
+        let mut rounds: Vec<(f64, &Round)> =
+            of_kind.filter_map(|round| Some((figure.of(round)?, round))).collect();
+        rounds.sort_by(|(one, _), (other, _)| one.total_cmp(other));
+        let middle = rounds.get(rounds.len().saturating_sub(1) / 2).map(|(_, round)| *round);
+        middle.or_else(|| self.of_kind(with_fix).next())
     }
 
     /// The analysis of the round in the middle.

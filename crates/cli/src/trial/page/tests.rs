@@ -36,6 +36,7 @@ fn round(with_fix: bool, exchange_ns: Option<u64>, rate: f64) -> Round {
         forced: Forced::default(),
         exchanges_ns: exchange_ns.into_iter().collect(),
         throughput_bytes_per_s: Some(rate),
+        missed: 0,
         overrides: Vec::new(),
         peers: Vec::new(),
     }
@@ -134,6 +135,29 @@ fn a_line_on_sockets_names_the_accepted_fixes_alone() {
     trial.rounds[0].forced.outcomes = vec![refused(2); 2];
     (trial.rounds[0].forced.sockets, trial.rounds[0].peers) = ([0; 3], Vec::new());
     assert_eq!(notes(&trial).last().unwrap(), "no socket was changed by --pid");
+}
+
+/// A round that is not shown is named too.
+#[test]
+fn each_round_that_missed_records_is_named() {
+    let arguments = arguments(&["nodelay"]);
+    let mut trial = trial(&arguments, vec![round(false, Some(9), 1.0), round(true, Some(1), 1.0)]);
+    trial.rounds[1].missed = 1;
+    assert_eq!(
+        notes(&trial),
+        ["round 2 missed 1 record: some of its exchanges and findings may not be known"]
+    );
+}
+
+#[test]
+fn the_round_in_the_middle_is_one_that_has_the_figure() {
+    let arguments = arguments(&["nodelay"]);
+    let mut trial = trial(&arguments, vec![round(false, None, 1.0), round(false, None, 5.0)]);
+    trial.rounds[0].throughput_bytes_per_s = None;
+    assert_eq!(trial.typical(false).unwrap().throughput_bytes_per_s, Some(5.0));
+    // Where none has it, there is a round to show all the same.
+    trial.rounds[1].throughput_bytes_per_s = None;
+    assert!(trial.typical(false).is_some() && trial.typical(true).is_none());
 }
 
 #[test]
