@@ -12,7 +12,7 @@ use sockscope_probe::{
 use sockscope_record::{Connection, LossCounts, PointCost, Record};
 
 use crate::failure::Failure;
-use crate::give_way::{Guard, Pulse};
+use crate::give_way::{Guard, Pulses};
 
 /// Messages that wait at most. While there are as many the recorder waits, and then misses records, which it counts.
 const MESSAGES_MAX: usize = 4_096;
@@ -44,8 +44,7 @@ pub struct Recording {
     started: Started,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<Result<(), Error>>>,
-    /// When the records were last taken.
-    taken: Pulse,
+    pulses: Arc<Pulses>,
     guard: Option<Guard>,
 }
 
@@ -55,8 +54,6 @@ struct Started {
     hooks: Vec<HookReport>,
     backlog: Backlog,
     thread: Thread,
-    /// When it last looked at the lists.
-    looked: Pulse,
 }
 
 struct Sender(SyncSender<Message>);
@@ -107,7 +104,9 @@ impl Recording {
         let (ran_ns, opened, wanted) =
             (Arc::clone(&run_ns), Arc::clone(&openings), Arc::clone(&share));
         let stop = Arc::new(AtomicBool::new(false));
-        let (counted, stopped) = (Arc::clone(&missed), Arc::clone(&stop));
+        let pulses = Arc::new(Pulses::default());
+        let (counted, stopped, beats) =
+            (Arc::clone(&missed), Arc::clone(&stop), Arc::clone(&pulses));
         let measured = options.statistics.then(|| Arc::clone(&costs));
         let thread = std::thread::Builder::new().name("recorder".to_owned());
         let thread = thread.spawn(move || {
@@ -123,13 +122,12 @@ impl Recording {
             let store = |run_ns| *ran_ns.lock().unwrap_or_else(PoisonError::into_inner) = run_ns;
             store(recorder.run_ns());
             attached();
-            let looked = Pulse::default();
-            looked.beat();
+            let backlog = recorder.backlog();
+            beats.looked(&backlog);
             let _ = started.send(Ok(Started {
                 hooks: recorder.hooks(),
-                backlog: recorder.backlog(),
+                backlog: backlog.clone(),
                 thread: Thread::current(),
-                looked: looked.clone(),
             }));
             let mut costs_at = Instant::now();
             let mut share = options.share;
@@ -139,7 +137,7 @@ impl Recording {
                     recorder.set_share(share)?;
                 }
                 recorder.step(&mut sink)?;
-                looked.beat();
+                beats.looked(&backlog);
                 *opened.lock().unwrap_or_else(PoisonError::into_inner) = recorder.openings();
                 *counted.lock().unwrap_or_else(PoisonError::into_inner) = recorder.missed();
                 if let Some(measured) = &measured
@@ -153,22 +151,19 @@ impl Recording {
             recorder.finish(&mut sink, DRAIN_DEADLINE).map(drop)
         })?;
         match is_started.recv() {
-            Ok(Ok(started)) => {
-                let (thread, taken) = (Some(thread), Pulse::default());
-                Ok(Self {
-                    messages,
-                    missed,
-                    costs,
-                    run_ns,
-                    openings,
-                    share,
-                    started,
-                    stop,
-                    thread,
-                    taken,
-                    guard: None,
-                })
-            }
+            Ok(Ok(started)) => Ok(Self {
+                messages,
+                missed,
+                costs,
+                run_ns,
+                openings,
+                share,
+                started,
+                stop,
+                thread: Some(thread),
+                pulses,
+                guard: None,
+            }),
             Ok(Err(error)) => Err(error.into()),
             Err(_) => Err(Failure::new("the recorder ended before it began")),
         }
@@ -177,10 +172,9 @@ impl Recording {
     /// From now on the recorder and the calling thread, which is to take its records, leave the CPU to other programs,
     /// for as long as nothing is missed by that. Without `CAP_SYS_NICE` all stays as it is.
     pub fn give_way(&mut self) {
-        self.taken.beat();
-        let recorder = (self.started.thread, self.started.looked.clone());
-        let user = (Thread::current(), self.taken.clone());
-        self.guard = Guard::start(self.started.backlog.clone(), recorder, user);
+        self.pulses.took();
+        let (backlog, pulses) = (self.started.backlog.clone(), Arc::clone(&self.pulses));
+        self.guard = Guard::start(backlog, self.started.thread, Thread::current(), pulses);
     }
 
     /// Hands over all messages, and waits for the first one up to `wait`.
@@ -189,7 +183,7 @@ impl Recording {
     ///
     /// When the recorder ended.
     pub fn take(&mut self, wait: Duration, mut each: impl FnMut(Message)) -> Result<(), Failure> {
-        self.taken.beat();
+        self.pulses.took();
         match self.messages.recv_timeout(wait) {
             Ok(message) => each(message),
             Err(std::sync::mpsc::RecvTimeoutError::Timeout) => return Ok(()),

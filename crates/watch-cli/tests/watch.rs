@@ -187,6 +187,42 @@ fn root_a_recorder_gives_way_and_misses_nothing_where_others_use_each_cpu() {
     assert!(seen["guard"].iter().all(|policy| *policy == REAL_TIME), "{:?}", seen["guard"]);
 }
 
+/// By thread of a process, the number of its waits that ended: `voluntary_ctxt_switches` (proc(5)).
+fn waits(pid: u32) -> BTreeMap<String, u64> {
+    let mut waits = BTreeMap::new();
+    for thread in fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten() {
+        let [name, status] =
+            ["comm", "status"].map(|file| fs::read_to_string(thread.path().join(file)));
+        let (Ok(name), Ok(status)) = (name, status) else { continue };
+        let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+        waits.insert(name.trim().to_owned(), line.unwrap().trim().parse().unwrap());
+    }
+    waits
+}
+
+/// A thread of real-time priority takes the CPU from a server in the middle of an answer.
+#[test]
+fn root_the_guard_sleeps_while_the_recorder_is_on_time() {
+    let test = "root_the_guard_sleeps_while_the_recorder_is_on_time";
+    if !may_record(test) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let mut recorder = Watch::start(&mut watch("1", folder.path(), &[]));
+    recorder.wait_for("a trace is kept when");
+    // Where other tests use each CPU, the recorder may be late for some time.
+    let mut sleeps = (0..100).map(|_| {
+        let before = waits(recorder.child.id());
+        std::thread::sleep(Duration::from_millis(200));
+        let after = waits(recorder.child.id());
+        // The guard starts a moment later.
+        let between = |name: &str| Some(after.get(name)? - before.get(name)?);
+        between("guard") == Some(0) && between("recorder") > Some(1)
+    });
+    assert!(sleeps.any(|sleeps| sleeps), "the guard wakes all the time");
+    recorder.end();
+}
+
 /// The number before these words.
 fn number_before(text: &str, words: &str) -> u64 {
     let before = text.split(words).next().filter(|before| *before != text);
